@@ -328,6 +328,11 @@ def _classes(draw: st.DrawFn, catalog: Tree, path: str, mixed: bool, clients: Tr
     if draw(st.booleans()):
         section |= draw(commit_settings(1, own, mixed or own != "endive", clients))
         section["commit_path"] = own
+        if own == "iceberg" and section["on_real_conflict"] == "abort" and draw(st.booleans()):
+            section["operation_types"]["rewrite_files"] = 1.0
+            section["commits_per_job"] = draw(st.integers(2, 4))
+            if draw(st.booleans()):
+                section["max_failed_commits"] = draw(st.integers(0, 2))
     if "operation_types" not in section and draw(st.booleans()):
         section["operation"] = draw(st.sampled_from(["fast_append", "validated_overwrite", "merge_append"]))
     if draw(st.booleans()) and "tables_per_txn" in section:
@@ -451,6 +456,8 @@ def with_committers(draw: st.DrawFn, document: Tree, some: bool = False) -> Tree
             weights = section.get("operation_types", {})
             if "read_only" in weights:
                 section["operation_types"] = {name: w for name, w in weights.items() if name != "read_only"} or {"fast_append": 1.0}
+        for key in ("commits_per_job", "max_failed_commits"):
+            cls.pop(key, None)
         if "trace" in cls:
             cls["trace"] = _times_only(cls["trace"])
         cls["committer"] = draw(_committers(cls))

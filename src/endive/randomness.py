@@ -41,6 +41,7 @@ class Purpose(IntEnum):
     FAILURE = 12
     CLIENT = 13
     TABLE_START = 14
+    NEXT_COMMIT = 15
 
 
 def name_key(name: str) -> int:
@@ -174,6 +175,10 @@ class TransactionStreams:
         if stream is None:
             stream = self._streams[purpose] = Stream(derive(self._key, purpose))
         return stream
+
+    def of_commit(self, number: int) -> TransactionStreams:
+        """Return the streams of a further commit of a job, whose first commit has these streams."""
+        return TransactionStreams(derive(derive(self._key, Purpose.NEXT_COMMIT), number))
 
 
 def class_key(seed: int, class_name: str) -> int:

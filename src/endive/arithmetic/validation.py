@@ -79,6 +79,13 @@ def review_record(found: Review, record: Any, traits: Any, in_range: bool, overl
     return Review(lists, manifests, conflicting, hits, misses, deletes, delete_hits)
 
 
+def without_own(found: Review, own: int) -> Review:
+    """Return the findings without conflicts with ``own`` earlier commits of the same job, which replaced other files."""
+    return Review(
+        found.lists, found.manifests, max(found.conflicting - own, 0), found.hits, found.misses, found.deletes, found.delete_hits
+    )
+
+
 class Filtered(NamedTuple):
     """Manifests that an attempt filters: those it rewrites, those it reads without a match, and the same of delete manifests."""
 

@@ -194,6 +194,8 @@ def _class(resolved: ResolvedClass, document: Document) -> WorkloadClass:
             manifests_missed=settings.manifests_missed,
             max_snapshot_age_ms=-math.inf if settings.retain_snapshots else settings.max_snapshot_age_ms,
             min_snapshots_to_keep=settings.retain_snapshots or settings.min_snapshots_to_keep,
+            commits_per_job=settings.commits_per_job,
+            max_failed_commits=settings.max_failed_commits,
         ),
     )
 

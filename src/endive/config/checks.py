@@ -191,7 +191,8 @@ def _workload_effects(document: Document) -> Iterator[Problem]:
 
 
 _EXPIRY = ("max_snapshot_age_ms", "min_snapshots_to_keep")
-_FILES = ("overwrite_by", "delete_files", "manifests_hit", "manifests_missed", "retain_snapshots", *_EXPIRY)
+_JOBS = ("commits_per_job", "max_failed_commits")
+_FILES = ("overwrite_by", "delete_files", "manifests_hit", "manifests_missed", "retain_snapshots", *_EXPIRY, *_JOBS)
 
 
 def _iceberg(document: Document) -> Iterator[Problem]:
@@ -223,12 +224,32 @@ def _iceberg(document: Document) -> Iterator[Problem]:
         unknown = {name for name, weight in settings.operation_types if weight > 0.0} - cls.path.operations - {"read_only"}
         if unknown:
             yield Problem(cls.key("commit_path"), f"{cls.path.client} does not support {', '.join(sorted(unknown))}", cls.path.name)
+        yield from _jobs(cls)
         for key in _EXPIRY:
             if {"retain_snapshots", key} <= given:
                 yield Problem(cls.key(key), "has no effect with retain_snapshots; keep one of them", getattr(settings, key))
         if "manifests_per_concurrent_commit" in given:
             message = f"has no effect with {where}; [table] sets when manifests are merged"
             yield Problem(cls.key("manifests_per_concurrent_commit"), message, settings.manifests_per_concurrent_commit)
+
+
+def _jobs(cls: ResolvedClass) -> Iterator[Problem]:
+    """Check the keys of jobs with several commits."""
+    settings = cls.settings
+    if settings.commits_per_job == 1:
+        if settings.max_failed_commits is not None:
+            yield Problem(cls.key("max_failed_commits"), "has no effect without commits_per_job", settings.max_failed_commits)
+        return
+    key = cls.key("commits_per_job")
+    rewrites = dict(settings.operation_types)["rewrite_files"] > 0.0
+    if not rewrites and cls.arrivals.trace is None and "commits_per_job" in cls.changed_keys:
+        yield Problem(key, "has no effect without the operation rewrite_files", settings.commits_per_job)
+    if cls.path is not ICEBERG and rewrites:
+        yield Problem(key, f"needs commit_path = {ICEBERG.name!r}", settings.commits_per_job)
+    if settings.on_real_conflict == "restart":
+        yield Problem(key, 'is not supported with on_real_conflict = "restart"', settings.commits_per_job)
+    if cls.committer is not None:
+        yield Problem(key, "is not supported with a committer", settings.commits_per_job)
 
 
 def _parts(document: Document) -> Iterator[Problem]:

@@ -175,6 +175,14 @@ class Transactions(Section):
     retain_snapshots: Some | None = Field(
         None, description="Number of snapshots that expire_snapshots retains, whatever their age."
     )
+    commits_per_job: Annotated[int, Field(ge=1, le=1_000)] = Field(
+        1, description="Number of commits of a rewrite_files job, spread over its runtime (partial-progress.max-commits)."
+    )
+    max_failed_commits: Files | None = Field(
+        None,
+        description="Failed commits that a rewrite_files job tolerates; with one more it ends "
+        "(partial-progress.max-failed-commits). Default: commits_per_job.",
+    )
     manifest_list_mode: Literal["rewrite", "append"] = Field(
         "rewrite", description="rewrite: each commit writes a new manifest list; append: entries are appended to it (ML+)."
     )

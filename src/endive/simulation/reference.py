@@ -18,6 +18,7 @@ from typing import TypeVar
 import simpy
 
 from endive.catalog import AccountedCatalog, Catalog
+from endive.randomness import TransactionStreams
 from endive.simulation.config import SimulationConfig
 from endive.simulation.rows import Progress, RowBuffer, Sink, results_to_batch, trace_to_batch
 from endive.simulation.summary import RunCounters
@@ -271,9 +272,12 @@ class ReferenceEngine:
 
     def submit(self, source: Source, batch: Batch | None = None) -> None:
         """Start the next transaction of a source; ``batch`` has the handoffs that a committer commits by it."""
+        txn, streams = source.make(self._next_id, self._env.now)
+        self._run(source, txn, streams, batch)
+
+    def _run(self, source: Source, txn: Transaction, streams: TransactionStreams, batch: Batch | None) -> None:
         config, cls = self._config, source.workload_class
         policy = self._policies[cls.name]
-        txn, streams = source.make(self._next_id, self._env.now)
         source.equip(txn, policy)
         if batch is not None:
             txn.batch = batch
@@ -298,7 +302,11 @@ class ReferenceEngine:
             self._results.add(result)
             committed = result.status is TransactionStatus.COMMITTED
             source.learn(txn, policy, committed)
-            if batch is not None:
+            job = txn.job
+            if job is not None and job.advance(result):
+                following = job.next_commit(txn, self._next_id, self._env.now)
+                self._run(source, following, job.streams.of_commit(job.number), None)
+            elif batch is not None:
                 self._committers[cls.name].end(installed=committed or result.installs > 0)
             elif source.closed:
                 self.await_arrival(source)

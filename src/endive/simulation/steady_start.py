@@ -14,7 +14,7 @@ from endive.simulation.config import SimulationConfig
 from endive.storage import CATALOG, MANIFEST_LIST, TABLE_METADATA, ProfiledProvider
 from endive.table import OperationSettings, TableModel
 from endive.table.steady import CommitRate, steady_files
-from endive.transaction import ReadOnlyTransaction, Transaction
+from endive.transaction import ReadOnlyTransaction, RewriteFilesTransaction, Transaction
 from endive.workload import WorkloadClass, ZipfCount, mean_ms
 from endive.workload.selectors import WeightedSelector, written_count, zipf_cumulative
 
@@ -51,6 +51,8 @@ def _commits_by_table(config: SimulationConfig, commit_ms: float) -> list[list[C
     for cls in config.workload.config.workload_classes:
         path, settings = config.policy_of(cls).path, cls.settings or OperationSettings()
         for operation, table, per_ms in _rates(config, cls, commit_ms):
+            if issubclass(operation, RewriteFilesTransaction):
+                per_ms *= settings.commits_per_job
             if per_ms > 0.0 and not issubclass(operation, ReadOnlyTransaction):
                 traits = path.snapshots(operation.operation_type, settings)
                 tables[table].append(CommitRate(traits, per_ms, cls.arrivals.period_ms is not None))
@@ -83,7 +85,8 @@ def _class_rate(config: SimulationConfig, cls: WorkloadClass, commit_ms: float) 
     if cls.start_ms * per_ms > 1.0:
         return 0.0
     if cls.committer is not None:
-        per_ms = min(per_ms, 1.0 / max(commit_ms, cls.committer.interval_ms, 1.0))
+        rounds = cls.arrivals.numbered_writers if cls.committer.round == "all_writers" else 1
+        per_ms = min(per_ms / max(rounds, 1), 1.0 / max(commit_ms, cls.committer.interval_ms, 1.0))
     return per_ms
 
 

@@ -32,6 +32,10 @@ class OperationSettings:
     manifests_missed: int = 0
     max_snapshot_age_ms: float = 5 * 86_400_000.0
     min_snapshots_to_keep: int = 1
+    commits_per_job: int = 1
+    """Number of commits of a ``rewrite_files`` job (partial progress)."""
+    max_failed_commits: int | None = None
+    """Number of failed commits after which such a job ends with the next failure; None for no limit."""
 
 
 @dataclass(frozen=True, slots=True)

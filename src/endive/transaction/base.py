@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from endive.catalog import Catalog, CatalogSnapshot
     from endive.randomness import RandomSource, TransactionStreams
     from endive.storage import StorageProvider
+    from endive.transaction.jobs import Job
     from endive.transaction.lifecycle import Lifecycle
     from endive.transaction.manifest_lists import ManifestLists
     from endive.transaction.policy import CommitPolicy
@@ -75,6 +76,8 @@ class Transaction(ABC):
         """Versions of the tables cached by the writer; None without a cache."""
         self.backoff_state_ms: float | None = None
         """Backoff state that the writer keeps between transactions, if its kind of backoff has one."""
+        self.job: Job | None = None
+        """Job that the transaction is a commit of, if the job has several."""
         self.lifecycle: Lifecycle | None = None
         """Progress of the transaction; set by ``execute``."""
 

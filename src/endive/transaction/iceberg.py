@@ -55,6 +55,8 @@ class Handle:
     """True if the last attempt merged its new manifests."""
     bins: int = 0
     """Number of full bins that are already merged."""
+    own: int = 0
+    """Number of snapshots since the start that are commits of the same job."""
 
 
 def review(files: TableFiles, handle: Handle, traits: Traits, partitions: frozenset[int] | None) -> validation.Review:
@@ -79,6 +81,9 @@ class IcebergLifecycle(Lifecycle):
         except (AbortError, RestartError):
             yield from self._delete_useless(handles)
             raise
+        finally:
+            if self.txn.job is not None:
+                self.txn.job.versions = {table_id: handle.version for table_id, handle in handles.items()}
 
     def _delete_useless(self, handles: dict[int, Handle]) -> Steps:
         """Delete all files that were written, after an abort."""
@@ -102,9 +107,10 @@ class IcebergLifecycle(Lifecycle):
             yield from self._lost_attempt()
 
     def _handle(self, snapshot: CatalogSnapshot, table_id: int) -> Handle:
-        table = snapshot.get_table(table_id)
-        length = files_of(snapshot, table_id).length
-        return Handle(length, table.version, length)
+        length, job = files_of(snapshot, table_id).length, self.txn.job
+        if job is not None:
+            return Handle(length, job.versions[table_id], length, own=job.installs)
+        return Handle(length, snapshot.get_table(table_id).version, length)
 
     def _prepare(self, handle: Handle, table_id: int, new: CatalogSnapshot) -> Steps:
         """Prepare the new metadata of a table on top of the current state."""
@@ -117,6 +123,8 @@ class IcebergLifecycle(Lifecycle):
             yield from self._metadata(accesses.METADATA_READ, files.metadata_size)
         if traits.kind != NO_SNAPSHOT:
             found = review(files, handle, traits, self._partitions(table_id))
+            if not handle.prepared:
+                found = validation.without_own(found, handle.own)
             if traits.validates and validation.is_start_expired(files, handle.start):
                 raise AbortError(VALIDATION_EXCEPTION)
             yield from self._validate(handle, files, found, new)

@@ -121,11 +121,18 @@ class Lifecycle(Account):
             return self._finish(TransactionStatus.COMMITTED)
 
     def _start(self) -> Generator[Step, None, CatalogSnapshot]:
-        """Read the catalog and run the job."""
+        """Read the catalog and run the job, or its next part: a job with several commits reads the catalog once."""
         self.status = TransactionStatus.EXECUTING
+        job = self.txn.job
+        if job is not None and job.start is not None:
+            yield from self._wait(self.txn.runtime_ms, accesses.RUNTIME, "runtime")
+            return job.start
         snapshot = yield from self._read_catalog()
         if self.handles_metadata:
             yield from self._access(accesses.METADATA_READ, self._tables_to_load(snapshot), accesses.CATALOG_READ)
+        if job is not None:
+            job.start, job.start_ms = snapshot, self.now_ms
+            job.versions = {table_id: snapshot.get_table(table_id).version for table_id in self._written}
         yield from self._wait(self.txn.runtime_ms, accesses.RUNTIME, "runtime")
         return snapshot
 

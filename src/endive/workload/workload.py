@@ -19,7 +19,15 @@ from endive.arithmetic.costs import fractional_count, pick
 from endive.arithmetic.draws import MASK, derive
 from endive.randomness import Purpose, RandomSource, TransactionStreams, class_key, transaction_streams
 from endive.storage import LatencyDistribution
-from endive.transaction import OPERATIONS, CommitPolicy, MergeAppendTransaction, ReadOnlyTransaction, Transaction
+from endive.transaction import (
+    OPERATIONS,
+    CommitPolicy,
+    MergeAppendTransaction,
+    ReadOnlyTransaction,
+    RewriteFilesTransaction,
+    Transaction,
+)
+from endive.transaction.jobs import Job
 from endive.workload import arrivals, selectors
 from endive.workload.classes import DEFAULT_CLASS, WorkloadClass, ZipfCount
 
@@ -221,6 +229,12 @@ class Source:
             **extra,
         )
         txn.client = self.writer
+        commits = 1 if cls.settings is None else cls.settings.commits_per_job
+        if commits > 1 and isinstance(txn, RewriteFilesTransaction):
+            assert cls.settings is not None
+            most = cls.settings.max_failed_commits
+            txn.job = Job(commits, txn.runtime_ms, commits if most is None else most, streams)
+            txn.runtime_ms /= commits
         self._advance()
         return txn, streams
 

@@ -10,7 +10,7 @@ from endive.arithmetic.costs import fractional_count, pick, scheduled_delay_ms
 from endive.arithmetic.draws import derive, keyed_uniform
 from endive.randomness import Purpose
 from endive.simulation.compiled import run_state
-from endive.simulation.compiled.features import HAS_CLIENTS, HAS_COMMITTERS
+from endive.simulation.compiled.features import HAS_CLIENTS, HAS_COMMITTERS, HAS_ICEBERG
 from endive.simulation.compiled.heap import arrival, push
 from endive.simulation.compiled.jit import inlined, jit, word
 from endive.simulation.compiled.memory import (
@@ -120,16 +120,7 @@ def submit(run: Any, txn: Any, slot: int, source: Any, cls: Any) -> None:
     key = derive(source.key, word(ordinal))
     source.ordinal += 1
     txn.client = source.client
-    txn.key = key
-    txn.storage_key = derive(key, word(_STORAGE))
-    txn.catalog_key = derive(key, word(_CATALOG))
-    txn.storage_index = 0
-    txn.catalog_index = 0
-    txn.conflict_index = 0
-    txn.backoff_index = 0
-    if HAS_CLIENTS:
-        txn.client_index = 0
-        txn.backoff_state_ms = source.backoff_state_ms if cls.backoff_kind == AIMD else cls.backoff_base_ms
+    start_streams(txn, key, source, cls)
     txn.operation = _operation(cls, key)
     txn.runtime_ms = value(run, cls.runtime, uniform_at(key, _RUNTIME, 0))
     _choose_tables(run, txn, slot, cls)
@@ -145,10 +136,39 @@ def submit(run: Any, txn: Any, slot: int, source: Any, cls: Any) -> None:
         txn.tracks_partitions = 1
         _choose_partitions(run, txn, slot, cls)
     if HAS_CLIENTS and cls.keeps_handles:
-        for t in range(txn.read):
-            mine = touched_at(run, slot, t)
-            mine.known_version = known_version_at(run, txn.source, mine.table).value
-    _clear(txn)
+        take_known_versions(run, txn, slot)
+    if HAS_ICEBERG:
+        txn.job_commit = 1
+        if cls.commits_per_job > 1 and txn.operation == run_state.REWRITE_FILES:
+            txn.job_key = key
+            txn.job_runtime_ms = txn.runtime_ms
+            txn.runtime_ms /= cls.commits_per_job
+            txn.job_failed = 0
+            txn.job_installs = 0
+    clear(txn)
+
+
+@jit
+def start_streams(txn: Any, key: int, source: Any, cls: Any) -> None:
+    """Start the random streams of a transaction, and take the state of backoff that its writer keeps."""
+    txn.key = key
+    txn.storage_key = derive(key, word(_STORAGE))
+    txn.catalog_key = derive(key, word(_CATALOG))
+    txn.storage_index = 0
+    txn.catalog_index = 0
+    txn.conflict_index = 0
+    txn.backoff_index = 0
+    if HAS_CLIENTS:
+        txn.client_index = 0
+        txn.backoff_state_ms = source.backoff_state_ms if cls.backoff_kind == AIMD else cls.backoff_base_ms
+
+
+@jit
+def take_known_versions(run: Any, txn: Any, slot: int) -> None:
+    """Take the versions of the tables that the writer knows."""
+    for t in range(txn.read):
+        mine = touched_at(run, slot, t)
+        mine.known_version = known_version_at(run, txn.source, mine.table).value
 
 
 @inlined
@@ -204,7 +224,7 @@ def _replay(run: Any, txn: Any, slot: int, given: Any) -> None:
 
 
 @jit
-def _clear(txn: Any) -> None:
+def clear(txn: Any) -> None:
     """Reset the account of a transaction."""
     txn.status = run_state.EXECUTING
     txn.reason = run_state.NO_REASON

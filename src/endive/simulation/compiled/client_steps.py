@@ -9,7 +9,7 @@ from typing import Any
 
 from endive.arithmetic.backoff import SLOTS, backoff_ms, next_wait_ms, state_after_loss_ms
 from endive.arithmetic.costs import manifests_to_merge, whole_count
-from endive.simulation.compiled.features import HAS_CLIENTS, HAS_FAILURES, HAS_LIST_APPENDS
+from endive.simulation.compiled.features import HAS_CLIENTS, HAS_FAILURES, HAS_ICEBERG, HAS_LIST_APPENDS
 from endive.simulation.compiled.jit import jit
 from endive.simulation.compiled.memory import class_at, touched_at, traits_at
 from endive.simulation.compiled.run_state import (
@@ -119,6 +119,8 @@ def read_tables(run: Any, txn: Any, slot: int, cls: Any) -> bool:
         tables = _tables_to_load(run, txn, slot, cls)
         if not access(run, txn, cls, METADATA_READ, tables, CATALOG_READ):
             return False
+    if HAS_ICEBERG:
+        txn.job_start_ms = txn.now_ms
     return step(run, txn, RUNTIME, txn.runtime_ms)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from endive.arithmetic.costs import sized_median_ms
 from endive.arithmetic.draws import FIXED, quantile
 from endive.arithmetic.manifests import NO_SNAPSHOT, bins_of, list_size, mean_size, merged_size, metadata_size
-from endive.arithmetic.validation import files_made, files_of_lost_attempts, is_start_expired, manifests_to_filter
+from endive.arithmetic.validation import files_made, files_of_lost_attempts, is_start_expired, manifests_to_filter, without_own
 from endive.simulation.compiled.client_steps import access_step, fails_for_good
 from endive.simulation.compiled.features import HAS_FAILURES
 from endive.simulation.compiled.jit import jit
@@ -97,8 +97,16 @@ def take_handles(run: Any, txn: Any, slot: int) -> None:
         mine = touched_at(run, slot, t)
         table = table_at(run, mine.table)
         mine.start = table.length
-        mine.seen = table.length
         mine.prepared_version = table.version
+    forget_attempts(run, txn, slot)
+
+
+@jit
+def forget_attempts(run: Any, txn: Any, slot: int) -> None:
+    """Forget what attempts of an earlier commit of the same job have seen and made."""
+    for t in range(txn.written):
+        mine = touched_at(run, slot, t)
+        mine.seen = mine.start
         mine.prepared = 0
         mine.lost = 0
         mine.made = 0
@@ -136,6 +144,8 @@ def prepare(run: Any, txn: Any, slot: int, t: int) -> int:
         mine.kept = snapshots_kept_by(run, table, traits, txn.commit_started_ms)
     else:
         found = review(run, txn, slot, t)
+        if txn.job_commit > 1 and not mine.prepared:
+            found = without_own(found, txn.job_installs)
         if traits.validates and is_start_expired(table, mine.start):
             return EXPIRED
         size = list_size(run, table.data + table.deletes)

@@ -39,7 +39,7 @@ from endive.simulation.compiled.features import (
 from endive.simulation.compiled.heap import arrival, close_hole, take_first
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import class_at, event_at, request_at, source_at, txn_at
-from endive.simulation.compiled.requests import end_by_failure, finish, learn_status, request_read
+from endive.simulation.compiled.requests import end_by_failure, finish, learn_status, request_read, start_next_commit
 from endive.simulation.compiled.service import end_load
 
 
@@ -135,6 +135,8 @@ def _take_effect(run: Any, txn: Any, slot: int) -> None:
         prepare_attempt(run, txn, slot)
     elif HAS_ICEBERG and event == run_state.AFTER_COMMIT:
         end_iceberg_commit(run, txn, slot)
+    elif HAS_ICEBERG and event == run_state.NEXT_COMMIT:
+        start_next_commit(run, txn, slot)
     elif HAS_PYICEBERG and event == run_state.CHECK:
         check_unchanged(run, txn, slot)
     elif HAS_FAILURES and event == run_state.STATUS_CHECK:

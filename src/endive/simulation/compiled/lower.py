@@ -268,6 +268,9 @@ class _Lowering:
         self._selection(record, cls)
         record["manifests_per_commit"] = cls.manifests_per_concurrent_commit
         record["max_retries"] = config.max_retries_of(cls)
+        jobs = cls.settings or OperationSettings()
+        record["commits_per_job"] = jobs.commits_per_job
+        record["max_failed_commits"] = jobs.commits_per_job if jobs.max_failed_commits is None else jobs.max_failed_commits
         with_committer = [each.name for each in self.classes if each.committer is not None]
         record["committer"] = with_committer.index(cls.name) if cls.committer is not None else run_state.NO_SLOT
         self._policy(record, policy)

@@ -8,8 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 from endive.arithmetic.costs import moment_of_effect_ms, status_check_wait_ms
+from endive.arithmetic.draws import derive
+from endive.randomness import Purpose
 from endive.simulation.compiled import run_state
-from endive.simulation.compiled.arrivals import await_arrival, know_written, learn, start_late
+from endive.simulation.compiled.arrivals import (
+    await_arrival,
+    clear,
+    know_written,
+    learn,
+    start_late,
+    start_streams,
+    take_known_versions,
+)
 from endive.simulation.compiled.client_steps import back_off, step
 from endive.simulation.compiled.committer import end_batch
 from endive.simulation.compiled.features import (
@@ -24,12 +34,14 @@ from endive.simulation.compiled.features import (
     HAS_SERVICE,
 )
 from endive.simulation.compiled.heap import await_event
-from endive.simulation.compiled.iceberg import delete_all
-from endive.simulation.compiled.jit import inlined, jit
+from endive.simulation.compiled.iceberg import delete_all, forget_attempts
+from endive.simulation.compiled.jit import inlined, jit, word
 from endive.simulation.compiled.memory import class_at, group_at, row_table_at, source_at, touched_at, write_batch, write_row
 from endive.simulation.compiled.pyiceberg import clean_up
 from endive.simulation.compiled.service import COMMITS, send
 from endive.simulation.compiled.streams import catalog_uniform, client_ms, fails, resends_ms, two_values, value
+
+_NEXT_COMMIT = int(Purpose.NEXT_COMMIT)
 
 
 @jit
@@ -68,6 +80,8 @@ def finish(run: Any, txn: Any, slot: int) -> None:
     run.rows_used += 1
     if HAS_CLIENTS:
         learn(run, txn, slot)
+    if HAS_ICEBERG and class_at(run, txn.cls).commits_per_job > 1 and _continue_job(run, txn, slot):
+        return
     source_id = txn.source
     txn.txn_id = -1
     txn.next_free = run.free_head
@@ -79,6 +93,43 @@ def finish(run: Any, txn: Any, slot: int) -> None:
     elif class_at(run, txn.cls).paced:
         source_at(run, source_id).running = 0
         start_late(run, source_id, 0)
+
+
+@jit
+def _continue_job(run: Any, txn: Any, slot: int) -> bool:
+    """Start the next part of a job with several commits, in the same slot; return whether there is one."""
+    cls = class_at(run, txn.cls)
+    if txn.operation != run_state.REWRITE_FILES or txn.entered_ms < 0.0 or txn.reason == run_state.CRASH:
+        return False
+    txn.job_failed += 1 if txn.status == run_state.ABORTED else 0
+    if txn.job_commit >= cls.commits_per_job or txn.job_failed > cls.max_failed_commits:
+        return False
+    txn.job_commit += 1
+    txn.job_installs += txn.installs
+    for t in range(txn.written):
+        touched_at(run, slot, t).prepared_version += txn.installs
+    forget_attempts(run, txn, slot)
+    source = source_at(run, txn.source)
+    start_streams(txn, derive(derive(txn.job_key, word(_NEXT_COMMIT)), word(txn.job_commit)), source, cls)
+    if HAS_CLIENTS and cls.keeps_handles:
+        take_known_versions(run, txn, slot)
+    clear(txn)
+    txn.txn_id = run.next_id
+    run.next_id += 1
+    txn.submit_ms = txn.now_ms
+    left_ms = txn.job_start_ms + txn.job_runtime_ms * txn.job_commit / cls.commits_per_job - txn.now_ms
+    if step(run, txn, run_state.RUNTIME, max(0.0, left_ms)):
+        await_event(run, txn, slot, run_state.NEXT_COMMIT, 0.0)
+    return True
+
+
+@jit
+def start_next_commit(run: Any, txn: Any, slot: int) -> None:
+    """Start the first attempt of a further commit of a job."""
+    txn.status = run_state.COMMITTING
+    txn.commit_started_ms = txn.now_ms
+    txn.entered_ms = txn.now_ms
+    request_read(run, txn, slot, run_state.REFRESH)
 
 
 @jit

@@ -27,7 +27,9 @@ NUM_COUNTS = 8
 # Distributions of the catalog: indices of Run.catalog.
 READ, COMMIT, FAILED_COMMIT, APPEND, FAILED_APPEND, COMPACTION, FAILED_COMPACTION, LOG_ENTRY = range(8)
 
-EXPIRE_SNAPSHOTS, MERGE_APPEND, READ_ONLY = (OPERATION_CODES[name] for name in ("expire_snapshots", "merge_append", "read_only"))
+EXPIRE_SNAPSHOTS, MERGE_APPEND, READ_ONLY, REWRITE_FILES = (
+    OPERATION_CODES[name] for name in ("expire_snapshots", "merge_append", "read_only", "rewrite_files")
+)
 NUM_OPERATIONS = len(OPERATION_CODES)
 CODES: Mapping[str, tuple[str, ...]] = {
     "commit_path": tuple(paths.COMMIT_PATHS),
@@ -56,7 +58,7 @@ LOG_COMMIT, COMPACTION_EFFECT, APPEND_EFFECT, DISCOVERY = range(3, 7)
 LISTS_READ, LIST_APPEND, LIST_REWRITE = range(7, 10)
 REFRESH, AFTER_COMMIT, CHECK, DONE = range(10, 14)
 SERVICE_ARRIVAL, SERVICE_BEGIN, SERVICE_LOCKED, SERVICE_END = range(14, 18)
-BATCH_LEAD, BATCH_READY, BATCH_END, BATCH_ANSWER, STATUS_CHECK, SERVICE_RELOADED = range(18, 24)
+BATCH_LEAD, BATCH_READY, BATCH_END, BATCH_ANSWER, STATUS_CHECK, SERVICE_RELOADED, NEXT_COMMIT = range(18, 25)
 
 # Reasons for which the kernel returns.
 FINISHED, ROWS_FULL, SLOTS_FULL, HISTORY_FULL, PAUSED, HANDOVERS_FULL, AGES_FULL = range(7)
@@ -161,7 +163,7 @@ CLASS = _record(
     "manifests_per_commit:f8 max_retries max_parallel handles_metadata manifest_list_entry_bytes linearization:f8",
     "commit_path keeps_files refreshes_first access:(7,4)f8 sized:(7,3)f8 list_append:(4,)f8 failed_list_append:(4,)f8",
     "backoff_enabled backoff_base_ms backoff_multiplier:f8 backoff_max_ms backoff_jitter:f8 backoff_upwards",
-    "timeout_ms timeout_from_retry on_real_conflict max_restarts",
+    "timeout_ms timeout_from_retry on_real_conflict max_restarts commits_per_job max_failed_commits",
     "manifests:(4,)f8 manifests_low manifests_high detector real_probability:f8",
     # failures and clients
     "request_error:f8 fatal_error:f8 lost_answer:f8 client_crash:f8 on_unknown status_checks min_wait_ms max_wait_ms",
@@ -203,6 +205,8 @@ TXN = _in_lines(
     # other fields
     "source next_free runtime_ms checkpoint_offset applied table_cursor history_start written_before lost_files failure_index",
     "known_by_key failed rebased took_effect status_checks final_reason client_index backoff_state_ms",
+    # a job with several commits: the number of this one, its key, its runtime, and what came of the commits before
+    "job_commit job_key:u8 job_start_ms job_runtime_ms job_failed job_installs",
 )
 """A transaction in flight. Fields that are used together are neighbours: a record is larger than the nearest cache."""
 

@@ -1,0 +1,69 @@
+"""Jobs with several commits: partial progress of a compaction.
+
+Each commit is a transaction with a row of its own. The first one reads the table and starts the job; each of them validates from
+the snapshot at which the job started. Commits are spread evenly over the runtime of the job, one at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from endive.randomness import TransactionStreams
+from endive.transaction.policy import CLIENT_CRASH
+from endive.transaction.types import TransactionResult, TransactionStatus
+
+if TYPE_CHECKING:
+    from endive.catalog.types import CatalogSnapshot
+    from endive.transaction.base import Transaction
+
+
+@dataclass
+class Job:
+    """Job that commits several times."""
+
+    commits: int
+    runtime_ms: float
+    max_failed_commits: int
+    streams: TransactionStreams
+    """Random streams of the first commit."""
+    number: int = 1
+    """Number of the current commit, from 1."""
+    start_ms: float = 0.0
+    """Time at which the work began, after the table was read."""
+    start: CatalogSnapshot | None = None
+    """Snapshot at which the job started, from its first commit on."""
+    versions: dict[int, int] = field(default_factory=dict)
+    """Version of each written table that the job has last seen or written."""
+    installs: int = 0
+    """Number of times that a commit of the job has taken effect."""
+    failed: int = 0
+
+    def advance(self, result: TransactionResult) -> bool:
+        """Account for a commit that has ended; return whether another one follows.
+
+        A job ends with its last commit, after more than ``max_failed_commits`` failed ones, and if its client crashes.
+        """
+        self.installs += result.installs
+        self.failed += result.status is TransactionStatus.ABORTED
+        self.versions = {table_id: version + result.installs for table_id, version in self.versions.items()}
+        self.number += 1
+        started = result.commit_start_ms >= 0.0 and result.abort_reason != CLIENT_CRASH
+        return started and self.number <= self.commits and self.failed <= self.max_failed_commits
+
+    def next_commit(self, txn: Transaction, txn_id: int, now_ms: float) -> Transaction:
+        """Return the transaction of the next commit, on the tables and partitions of the previous one."""
+        runtime_ms = max(0.0, self.start_ms + self.runtime_ms * self.number / self.commits - now_ms)
+        made = type(txn)(
+            txn_id,
+            now_ms,
+            runtime_ms,
+            txn.tables_written,
+            txn.partitions_written,
+            tables_read=txn.tables_read,
+            group=txn.group,
+            workload_class=txn.workload_class,
+            settings=txn.settings,
+        )
+        made.client, made.job = txn.client, self
+        return made
