@@ -69,7 +69,17 @@ def test_the_plain_commit_path_if_nobody_chose_it() -> None:
     plain = {"runtime": {"distribution": "fixed", "value": 1000.0}}
     assert "not_icebergs_path" in told(transaction=plain)
     assert told(transaction={**plain, "commit_path": "endive"}) == {}
-    assert told(transaction=plain, workload__ingest__commit_path="pyiceberg") == {}
+    assert "not_icebergs_path" not in told(transaction=plain, workload__ingest__commit_path="pyiceberg")
+
+
+def test_pyiceberg_whose_release_nobody_named() -> None:
+    """It retries since 0.12 only, and then four times; the default of the key is neither."""
+    code = "pyiceberg_retries"
+    assert told(transaction__commit_path="pyiceberg")[code].startswith(
+        "workload.ingest.retry: is not set, so a transaction of ingest retries 10 times. PyIceberg retries commits since 0.12: "
+    )
+    for given in ({"transaction__retry": 0}, {"workload__ingest__retry": 0}, {"transaction__retry_policy": "iceberg"}):
+        assert code not in told(transaction__commit_path="pyiceberg", **given)
 
 
 def test_one_pointer_for_many_tables() -> None:

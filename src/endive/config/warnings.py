@@ -15,7 +15,7 @@ from endive.config.store_profiles import catalog_profile, storage_profile
 from endive.formatting import format_duration
 from endive.storage.profiles import ProfileError
 from endive.table.operations import VALIDATING
-from endive.transaction.paths import DEFAULT_PATH, ICEBERG
+from endive.transaction.paths import DEFAULT_PATH, ICEBERG, PYICEBERG, RETRY_POLICY
 from endive.workload.arrivals import INTER_ARRIVAL, mean_ms
 
 FEWEST = 20
@@ -37,7 +37,7 @@ class ConfigWarning:
 def warnings_of(document: Document) -> list[ConfigWarning]:
     """Return the warnings of a checked document."""
     found: list[ConfigWarning] = []
-    for check in (_overlaps, _too_few, _never_conflicts, _commit_path, _one_pointer, _failed_cas):
+    for check in (_overlaps, _too_few, _never_conflicts, _commit_path, _client_retries, _one_pointer, _failed_cas):
         found += check(document)
     return found
 
@@ -118,6 +118,19 @@ def _commit_path(document: Document) -> Iterator[ConfigWarning]:
             f"is not set, so clients commit on the simplified commit path. Set it to {ICEBERG.name!r} for {ICEBERG.client}, or to "
             f"{DEFAULT_PATH.name!r} if that is intended.",
         )
+
+
+def _client_retries(document: Document) -> Iterator[ConfigWarning]:
+    """Warn about PyIceberg without its retries, which depend on the release."""
+    for cls in resolve_classes(document):
+        given = cls.settings.model_fields_set | (cls.own.model_fields_set if cls.own is not None else set())
+        if cls.path is PYICEBERG and not {"retry", "retry_policy"} & given:
+            yield ConfigWarning(
+                "pyiceberg_retries",
+                cls.key("retry"),
+                f"is not set, so a transaction{_class_suffix(cls)} retries {cls.settings.retry} times. {PYICEBERG.client} retries "
+                f"commits since 0.12: set retry_policy = {RETRY_POLICY!r} for it (4 retries), or retry = 0 for older releases.",
+            )
 
 
 def _one_pointer(document: Document) -> Iterator[ConfigWarning]:
