@@ -102,7 +102,7 @@ def test_the_model_knows_no_engine_and_no_files_of_results(module: str) -> None:
         ("starlette", ("endive.serve", "endive.lab")),
         ("uvicorn", ("endive.serve", "endive.lab")),
         ("obstore", ("endive.calibrate",)),
-        ("pyiceberg", ("endive.calibrate", "endive.lab")),
+        ("pyiceberg", ("endive.calibrate", "endive.pipeline.iceberg_tables", "endive.lab")),
     ],
 )
 def test_a_library_is_used_in_its_place_only(library: str, allowed: tuple[str, ...]) -> None:

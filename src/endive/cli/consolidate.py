@@ -5,30 +5,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from endive.cli.app import EXIT_FAILED, JsonFlag, app, command, progress
+from endive.cli.app import EXIT_FAILED, JsonFlag, app, command, progress, refuse
 from endive.cli.options import ROOT, MasterOption, RemoteOption, RootArgument, ShipOption
 from endive.cli.output import Output
 from endive.runs.layout import dataset_folder
 
 if TYPE_CHECKING:
     from endive.pipeline.consolidate import Consolidation
+    from endive.pipeline.iceberg_tables import IcebergExport
     from endive.runs.inventory import Damage
 
 
 @app.command()
 def consolidate(
     root: RootArgument = ROOT,
+    to: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--to", metavar="iceberg CATALOG.NAMESPACE.TABLE", help="Write Iceberg tables through PyIceberg instead of a dataset."
+        ),
+    ] = None,
     master: MasterOption = None,
     remote: RemoteOption = None,
     ship_code: ShipOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Update DIR/consolidated: one dataset of all finished runs, by experiment and operation."""
+    """Update DIR/consolidated: one dataset of all finished runs, by experiment and operation.
+
+    With --to iceberg, write the tables TABLE_transactions, TABLE_metrics and TABLE_runs instead. A second call adds new runs only.
+    """
     with command(json) as output:
+        if to is not None:
+            _export(output, root, *to, master, remote, ship_code)
+            return
         from endive.pipeline import consolidate as pipeline
         from endive.pipeline.session import SparkOptions, spark_session
 
@@ -36,6 +49,30 @@ def consolidate(
             done = pipeline.consolidate(root, lambda: spark_session(SparkOptions(master, remote, ship_code)), report=report)
         _report(output, root, done)
         tell_damage(output, done.problems)
+
+
+def _export(output: Output, root: Path, kind: str, table: str, master: str | None, remote: str | None, ship_code: bool) -> None:
+    from endive.pipeline import iceberg_tables
+    from endive.pipeline import session as sessions
+
+    known = iceberg_tables.TABLE_FORMAT.lower()
+    if kind != known:
+        refuse("--to", f"unknown format {kind!r}; the format is {known}")
+    target = iceberg_tables.parse_target(table)
+    options = sessions.SparkOptions(master, remote, ship_code)
+    with progress(output, "writing") as report:
+        catalog = iceberg_tables.open_catalog(target)
+        done = iceberg_tables.export_study(root, target, catalog, lambda: sessions.spark_session(options), report=report)
+    _report_export(output, done)
+    tell_damage(output, done.problems)
+
+
+def _report_export(output: Output, done: IcebergExport) -> None:
+    output.result(asdict(done))
+    if done.unfinished_runs:
+        output.note(f"{done.unfinished_runs} runs are not finished and were left out")
+    runs = done.runs_added + done.runs_present
+    output.text(f"{done.rows:,} rows of {runs:,} runs, {done.runs_added:,} of them new, in {', '.join(done.tables)}")
 
 
 def tell_damage(output: Output, problems: Sequence[Damage]) -> None:

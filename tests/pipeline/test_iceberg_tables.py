@@ -1,0 +1,166 @@
+"""``endive consolidate --to iceberg``: runs as Iceberg tables, no row twice and none missing, whoever writes and is killed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from endive.main import app
+from endive.pipeline import iceberg_tables
+from endive.pipeline.iceberg_tables import IcebergExport, export_study, list_runs, parse_target
+from endive.pipeline.jobs import LocalThreads
+from endive.runs.inventory import PipelineError
+from endive.runs.layout import RESULTS
+
+TARGET = parse_target("lake.lab.study")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    return make_catalog(tmp_path)
+
+
+def make_catalog(folder: Path) -> SqlCatalog:
+    """A catalog in SQLite; two objects of it are two drivers."""
+    (folder / "warehouse").mkdir(exist_ok=True)
+    return SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
+
+
+def export(root: Path, catalog: Catalog) -> IcebergExport:
+    return export_study(root, TARGET, catalog, lambda: nullcontext(LocalThreads(2)))
+
+
+def rows_of(catalog: Catalog, suffix: str) -> pa.Table:
+    return catalog.load_table(TARGET.table(suffix)).scan().to_arrow()
+
+
+def expected(root: Path) -> pa.Table:
+    return pa.concat_tables([pq.read_table(path) for path in sorted(root.rglob(RESULTS))])
+
+
+def check(root: Path, catalog: Catalog) -> None:
+    """The tables have the rows of all runs once."""
+    stored, found = expected(root), rows_of(catalog, "transactions")
+    assert found.num_rows == stored.num_rows
+    keys = found.select(["experiment", "seed", "txn_id"]).to_pylist()
+    assert len({tuple(key.values()) for key in keys}) == len(keys)
+    for column in ("t_submit", "commit_latency", "n_retries"):
+        assert sorted(found.column(column).to_pylist()) == sorted(stored.column(column).to_pylist())
+    runs = rows_of(catalog, "runs")
+    assert sum(runs.column("rows").to_pylist()) == stored.num_rows
+    assert runs.num_rows == len(list(root.rglob(RESULTS))) == len(list_runs(catalog.load_table(TARGET.table("transactions"))))
+    metrics = rows_of(catalog, "metrics")
+    total = metrics.filter(pc.and_(pc.equal(metrics["workload_class"], "all"), pc.equal(metrics["operation_type"], "all")))
+    assert total.num_rows == runs.num_rows
+
+
+def test_runs_become_tables_and_a_second_call_changes_nothing(experiments: Path, catalog: Catalog) -> None:
+    first = export(experiments, catalog)
+    check(experiments, catalog)
+    assert (first.runs_added, first.runs_present, first.problems) == (12, 0, ())
+    names = [TARGET.table(each) for each in ("transactions", "metrics", "runs")]
+    snapshots = [catalog.load_table(name).current_snapshot() for name in names]
+    again = export(experiments, catalog)
+    assert (again.runs_added, again.runs_present) == (0, 12)
+    assert [catalog.load_table(name).current_snapshot() for name in names] == snapshots
+    parameters = json.loads(rows_of(catalog, "runs").column("parameters")[0].as_py())
+    assert parameters["param_storage_provider"] in ("s3", "s3x")
+
+
+def test_new_runs_are_added(experiments: Path, catalog: Catalog, tmp_path: Path) -> None:
+    late = sorted(experiments.iterdir())[0]
+    late.rename(tmp_path / late.name)
+    export(experiments, catalog)
+    (tmp_path / late.name).rename(late)
+    assert export(experiments, catalog).runs_added == 3
+    check(experiments, catalog)
+
+
+def test_two_drivers_at_once_write_every_run_once(experiments: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other driver commits after this one has looked and before it commits: its commit is rejected, and it looks again."""
+    mine, other = make_catalog(tmp_path), make_catalog(tmp_path)
+    interrupting(monkeypatch, lambda: export(experiments, other), at=2)
+    export(experiments, mine)
+    check(experiments, mine)
+    data = [path for path in (tmp_path / "warehouse").rglob("data/*.parquet") if "transactions" in str(path)]
+    assert len(data) == 12, "the files of the driver that lost are deleted"
+
+
+@pytest.mark.parametrize("step", ["_add_files", "_replace_rows", "_make_runs_table"])
+def test_a_killed_driver_is_finished_by_the_next(
+    step: str, experiments: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(iceberg_tables, step, killed)
+        with pytest.raises(KeyboardInterrupt):
+            export(experiments, catalog)
+    export(experiments, catalog)
+    check(experiments, catalog)
+
+
+def interrupting(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object], at: int) -> None:
+    """Let another driver act after the ``at``-th look at the runs of a table, once."""
+    looks: list[int] = []
+    original = iceberg_tables.list_runs
+
+    def look(table: Any) -> set[tuple[str, int]]:
+        found = original(table)
+        looks.append(1)
+        if len(looks) == at:
+            act()
+        return found
+
+    monkeypatch.setattr(iceberg_tables, "list_runs", look)
+
+
+def test_spark_and_duckdb_read_the_same_aggregates(experiments: Path, catalog: Catalog, spark: SparkSession) -> None:
+    export_study(experiments, TARGET, catalog, lambda: nullcontext(spark))
+    check(experiments, catalog)
+    table = catalog.load_table(TARGET.table("transactions"))
+    here = rows_of(catalog, "transactions").group_by("status").aggregate([("txn_id", "count"), ("n_retries", "sum")])
+    wanted = sorted((row["status"], row["txn_id_count"], row["n_retries_sum"]) for row in here.to_pylist())
+    sql = "SELECT status, count(txn_id), sum(n_retries) FROM transactions GROUP BY status ORDER BY status"
+    connection: duckdb.DuckDBPyConnection = table.scan().to_duckdb("transactions")
+    assert [(status, count, int(retries)) for status, count, retries in connection.execute(sql).fetchall()] == wanted
+    files = table.inspect.data_files().column("file_path").to_pylist()
+    spark.read.parquet(*files).createOrReplaceTempView("transactions")
+    assert [tuple(row) for row in spark.sql(sql).collect()] == wanted
+
+
+def test_the_command_writes_tables(experiments: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = make_catalog(tmp_path)
+    monkeypatch.setattr(iceberg_tables, "open_catalog", lambda _: catalog)
+    monkeypatch.setattr("endive.pipeline.session.spark_session", lambda *_: nullcontext(LocalThreads(2)))
+    done = CliRunner().invoke(app, ["consolidate", str(experiments), "--to", "iceberg", "lake.lab.study", "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["tables"] == ["lab.study_transactions", "lab.study_metrics", "lab.study_runs"]
+    check(experiments, catalog)
+
+
+@pytest.mark.parametrize("text", ["lake", "lake.study", ".a.b", "a..b"])
+def test_a_target_has_three_parts(text: str) -> None:
+    with pytest.raises(PipelineError, match=r"CATALOG\.NAMESPACE\.TABLE"):
+        parse_target(text)
+
+
+def test_another_format_is_refused(experiments: Path) -> None:
+    done = CliRunner().invoke(app, ["consolidate", str(experiments), "--to", "delta", "lake.lab.study"])
+    assert done.exit_code == 2
+    assert "iceberg" in done.output
