@@ -26,7 +26,7 @@ from endive.runs.layout import METRICS_TABLES
 from endive.runs.parameters import Value
 from endive.studies.experiment_tables import LoadAxis, find_load_axis, make_saturation_table
 from endive.studies.measure import MetricsOptions
-from endive.studies.tables import Metrics
+from endive.studies.tables import Metrics, discard_units
 from tests.analysis.test_warmup import naive as naive_mser5
 from tests.cli import assert_fits, invoke, narrow_invoke, strict
 from tests.pipeline.runs import DURATION_MS, document, run_all
@@ -355,6 +355,7 @@ def test_no_rows_of_transactions_reach_the_driver(spark: SparkSession, dataset: 
         counted(name)
     for name in ("toLocalIterator", "foreach"):
         monkeypatch.setattr(DataFrame, name, forbidden)
+    discard_units(dataset, [])
     measured = measure(spark, dataset, MetricsOptions())
     transactions = sum(experiment.rows for experiment in take_inventory(dataset).experiments.values())
     assert transactions > 1_000
@@ -365,7 +366,7 @@ def test_tables_are_written_whole_as_parquet_and_csv(spark: SparkSession, datase
     measured = measure(spark, dataset, MetricsOptions(1_000.0))
     names = {path.name for path in (dataset / "metrics").iterdir()}
     tables = {f"{name}.{kind}" for name in METRICS_TABLES.values() for kind in ("parquet", "csv")}
-    assert names - {".lock"} == {*tables, "_state.json"}
+    assert names - {".lock", "units"} == {*tables, "_state.json"}
     read = load_tables(dataset)
     assert read["runs"].equals(measured.runs)
     frame = pd.read_csv(dataset / "metrics" / "by_run.csv")

@@ -68,18 +68,21 @@ def metrics(
 ) -> None:
     """Measure all finished runs of DIR and write DIR/metrics: tables by run, by experiment over seeds, and of saturation."""
     with command(json) as output:
-        from endive.pipeline.metrics import current_tables, measure_study
+        from endive.pipeline.metrics import assemble_study, current_tables, measure_study
         from endive.pipeline.session import SparkOptions, spark_session
         from endive.studies.measure import MetricsOptions
 
         options, table = MetricsOptions(warmup, cooldown, load), prices_of(prices)
-        with spark_session(SparkOptions(master, remote, ship_code)) as spark:
-            if sql is None:
-                with progress(output, "measuring") as report:
+        spark_options = SparkOptions(master, remote, ship_code)
+        if sql is None:
+            measured = assemble_study(root, options)
+            if measured is None:
+                with spark_session(spark_options) as spark, progress(output, "measuring") as report:
                     measured = measure_study(spark, root, options, report=report)
-                inventory = measured.inventory
-                _report(output, root, measured.metrics, inventory, table, inventory.problems)
-            else:
+            inventory = measured.inventory
+            _report(output, root, measured.metrics, inventory, table, inventory.problems)
+        else:
+            with spark_session(spark_options) as spark:
                 inventory = current_tables(root, lambda: nullcontext(spark), options).inventory
                 _query(output, spark, root, inventory, sql, limit)
         tell_damage(output, inventory.problems)

@@ -26,9 +26,12 @@ from endive.studies.tables import (
     MeasureUnit,
     Metrics,
     check_options,
+    discard_units,
+    keep_unit,
     make_tables,
     measure_unit,
     plan_measuring,
+    read_unit,
 )
 
 if TYPE_CHECKING:
@@ -83,7 +86,36 @@ def measure_study(
     """
     taken = take_inventory(root)
     check_options(taken, options)
-    rows, damaged = _measure_units(spark, plan_measuring(root, taken, options), taken, tasks, report)
+    return _complete_study(root, options, taken, lambda units: _measure_units(spark, units, taken, tasks, report))
+
+
+def assemble_study(root: Path, options: MetricsOptions) -> MeasuredStudy | None:
+    """Write the tables from rows that the tasks of a sweep have measured; None if some runs still have to be measured.
+
+    Raises:
+        PipelineError: There is no finished run, or the options leave nothing of a run.
+    """
+    taken = take_inventory(root)
+    check_options(taken, options)
+    units = plan_measuring(root, taken, options)
+    if not units or any(read_unit(unit) is None for unit in units):
+        return None
+    return _complete_study(root, options, taken, lambda _: (MEASURED_SCHEMA.empty_table(), []))
+
+
+def _complete_study(
+    root: Path,
+    options: MetricsOptions,
+    taken: Inventory,
+    measure: Callable[[list[MeasureUnit]], tuple[pa.Table, list[tuple[str, int, str]]]],
+) -> MeasuredStudy:
+    """Measure the units that have no rows yet, and write the tables."""
+    units = plan_measuring(root, taken, options)
+    known = [read_unit(unit) for unit in units]
+    missing = [unit for unit, rows in zip(units, known, strict=True) if rows is None]
+    new, damaged = measure(missing) if missing else (MEASURED_SCHEMA.empty_table(), [])
+    rows = pa.concat_tables([new, *(rows for rows in known if rows is not None)])
+    discard_units(root, units)
     inventory = taken.without(damaged)
     if not inventory.experiments:
         reason = "; ".join(f"{problem.where}: {problem.message}" for problem in inventory.problems[:1])
@@ -111,6 +143,9 @@ def current_tables(root: Path, sessions: Sessions, asked: MetricsOptions | None 
         tables = read_tables(root)
         if tables is not None:
             return StudyTables(taken.without([(name, seed, message) for name, seed, message in state["damaged"]]), tables)
+    assembled = assemble_study(root, options)
+    if assembled is not None:
+        return StudyTables(assembled.inventory, load_tables(root))
     with sessions() as spark:
         inventory = measure_study(spark, root, options).inventory
     return StudyTables(inventory, load_tables(root))
@@ -161,7 +196,9 @@ def _measure_units(
 def measure_units(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Measure the units that the rows describe; runs on executors."""
     for spec in read_specs(batches):
-        measured = measure_unit(_UNIT.validate_json(spec))
+        unit = _UNIT.validate_json(spec)
+        measured = measure_unit(unit)
+        keep_unit(unit, measured)
         table = pa.Table.from_batches([measured.rows]).append_column(_DAMAGE, pa.nulls(measured.rows.num_rows, pa.string()))
         yield from table.to_batches()
         if measured.damaged:

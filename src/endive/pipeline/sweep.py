@@ -1,5 +1,8 @@
 """Run sweeps on Spark: the unfinished runs of a plan, the costliest first, cheap ones in chunks.
 
+A task that simulates all runs of a unit also measures them, from the files that it has just written, so that metrics and reports
+need no second job. Units that would keep other cores waiting are divided, and measured by ``endive metrics`` or ``endive report``.
+
 All state is on disk: a run is finished when its results exist with their checksum, so a sweep can be killed at any time and started
 again. Tasks write results to files; results never pass through Spark. A run that fails is reported with its error, and the other
 runs of its task continue.
@@ -8,7 +11,8 @@ runs of its task continue.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,9 +23,14 @@ from pydantic import TypeAdapter
 from endive.config.components import allow_code
 from endive.config.schema import Document
 from endive.pipeline.jobs import LocalThreads, cores, read_specs, run_tasks
+from endive.pipeline.metrics import last_options
 from endive.runs.execute import Outcome, complete_run
+from endive.runs.identity import parameters
+from endive.runs.inventory import Experiment, PipelineError, RecordedRun, take_inventory
+from endive.runs.parameters import flat_parameters
 from endive.runs.plan import PlannedRun, Work
 from endive.runs.stored import StoredRun
+from endive.studies.tables import MeasureUnit, compared_experiments, keep_unit, measure_unit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,7 +66,21 @@ class RunSpec:
     seed: int
 
 
-_SPEC = TypeAdapter(RunSpec)
+_SPEC: TypeAdapter[RunSpec | MeasureUnit] = TypeAdapter(RunSpec | MeasureUnit)
+_UNIT = TypeAdapter(MeasureUnit)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Runs that one task simulates, and the unit that it measures then."""
+
+    runs: tuple[PlannedRun, ...]
+    unit: MeasureUnit | None = None
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Estimated cost of the runs."""
+        return sum(run.effort.cpu_seconds for run in self.runs)
 
 
 @dataclass(frozen=True)
@@ -88,18 +111,66 @@ class ProgressMonitor:
 
 def divide_runs(runs: Sequence[PlannedRun], cores: int) -> list[list[PlannedRun]]:
     """Divide runs into tasks of about equal cost, the costliest runs first; cheap ones share a task."""
-    ordered = sorted(runs, key=lambda run: (-run.effort.cpu_seconds, run.point.experiment, run.seed))
-    total = sum(run.effort.cpu_seconds for run in ordered)
+    return [[run for piece in task for run in piece.runs] for task in divide_pieces([Piece((run,)) for run in runs], cores)]
+
+
+def divide_pieces(pieces: Sequence[Piece], cores: int) -> list[list[Piece]]:
+    """Divide pieces into tasks of about equal cost, the costliest first; cheap ones share a task."""
+    ordered = sorted(pieces, key=lambda piece: (-piece.cpu_seconds, piece.runs[0].point.experiment, piece.runs[0].seed))
+    total = sum(piece.cpu_seconds for piece in ordered)
     size = max(SECONDS_PER_TASK, min(total / (cores * TASKS_PER_CORE), 10 * SECONDS_PER_TASK))
-    tasks: list[list[PlannedRun]] = []
+    tasks: list[list[Piece]] = []
     room = 0.0
-    for run in ordered:
-        if not tasks or room < run.effort.cpu_seconds:
+    for piece in ordered:
+        if not tasks or room < piece.cpu_seconds:
             tasks.append([])
             room = size
-        tasks[-1].append(run)
-        room -= run.effort.cpu_seconds
+        tasks[-1].append(piece)
+        room -= piece.cpu_seconds
     return tasks
+
+
+def plan_pieces(runs: Sequence[PlannedRun], root: Path, cores: int) -> list[Piece]:
+    """Group runs by the units that are measured together; divide units that are too large for one task."""
+    planned: dict[str, list[PlannedRun]] = {}
+    for run in runs:
+        planned.setdefault(run.point.directory(root).name, []).append(run)
+    experiments = _experiments_after(planned, root)
+    options, limit = last_options(root), max(5 * SECONDS_PER_TASK, sum(run.effort.cpu_seconds for run in runs) / (2 * cores))
+    pieces = []
+    for names in compared_experiments(experiments):
+        own = [run for name in names for run in planned.get(name, [])]
+        seeds = {name: experiments[name].seeds for name in names}
+        durations = {name: experiments[name].duration_ms for name in names}
+        is_open = all(options.problem_with(duration_ms) is None for duration_ms in durations.values())
+        piece = Piece(tuple(own), MeasureUnit(str(root.resolve()), seeds, durations, options) if is_open else None)
+        pieces += [piece] if own and piece.cpu_seconds <= limit else [Piece((run,)) for run in own]
+    return pieces
+
+
+def _experiments_after(planned: Mapping[str, Sequence[PlannedRun]], root: Path) -> dict[str, Experiment]:
+    """Return the experiments that a directory has when the planned runs are done."""
+    try:
+        found = dict(take_inventory(root).experiments)
+    except PipelineError:  # there is nothing yet
+        found = {}
+    for name, runs in planned.items():
+        point = runs[0].point
+        document = point.document
+        seeds = {*(run.seed for run in runs), *(found[name].seeds if name in found else ())}
+        found[name] = Experiment(
+            document.experiment.label or "",
+            point.experiment,
+            "",
+            document.simulation.duration_ms,
+            flat_parameters(
+                parameters(document),
+                point.directory(root),
+                document.model_dump(mode="json", exclude_unset=True, exclude_none=True),
+            ),
+            tuple(RecordedRun(seed, 0, "") for seed in sorted(seeds)),
+        )
+    return dict(sorted(found.items()))
 
 
 def run_sweep(
@@ -124,8 +195,11 @@ def run_sweep(
     """
     if not work.todo:
         return ()
-    chunks = divide_runs(work.todo, cores(spark)) if tasks is None else _deal_evenly(work.todo, tasks)
-    specs = [[describe_run(run, root) for run in chunk] for chunk in chunks]
+    if tasks is None:
+        chunks = divide_pieces(plan_pieces(work.todo, root, cores(spark)), cores(spark))
+    else:
+        chunks = [[Piece((run,)) for run in chunk] for chunk in _deal_evenly(work.todo, tasks)]
+    specs = [[spec for piece in chunk for spec in _describe_piece(piece, root)] for chunk in chunks]
     report = None if monitor is None else lambda *_: monitor.update()
     simulate = complete_runs if isinstance(spark, LocalThreads) else simulate_runs
     rows = run_tasks(spark, specs, simulate, _OUTCOME_DDL, report)
@@ -142,9 +216,13 @@ def simulate_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 
 def complete_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run the specifications of the rows that have no results yet."""
+    """Run the specifications of the rows that have no results yet, and measure the units that are whole then."""
     for text in read_specs(batches):
         spec = _SPEC.validate_json(text)
+        if isinstance(spec, MeasureUnit):
+            with suppress(Exception):  # `endive metrics` measures again, and reports what is wrong
+                keep_unit(spec, measure_unit(spec, is_checked=True))
+            continue
         document = Document.model_validate(json.loads(spec.document))
         outcome = complete_run(document, spec.seed, Path(spec.root), spec.experiment)
         yield pa.RecordBatch.from_pylist([asdict(outcome)], schema=_OUTCOME_SCHEMA)
@@ -154,6 +232,12 @@ def describe_run(run: PlannedRun, root: Path) -> str:
     """Return the specification of a run for a task."""
     document = json.dumps(run.point.document.model_dump(mode="json", exclude_unset=True, exclude_none=True))
     return _SPEC.dump_json(RunSpec(str(root.resolve()), document, run.point.experiment, run.seed)).decode()
+
+
+def _describe_piece(piece: Piece, root: Path) -> Iterator[str]:
+    yield from (describe_run(run, root) for run in piece.runs)
+    if piece.unit is not None:
+        yield _UNIT.dump_json(piece.unit).decode()
 
 
 def _deal_evenly(runs: Sequence[PlannedRun], tasks: int) -> list[list[PlannedRun]]:

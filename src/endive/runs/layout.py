@@ -3,7 +3,7 @@
     ROOT/LABEL-HASH/cfg.toml  version.txt                                   an experiment
     ROOT/LABEL-HASH/SEED/results.parquet  summary.json  provenance.json     a run (with --trace also trace.parquet)
     ROOT/consolidated/experiment=NAME/operation_type=OPERATION/part-00000.parquet
-    ROOT/metrics/by_run.parquet  by_run.csv  ...
+    ROOT/metrics/by_run.parquet  by_run.csv  ...  units/KEY.parquet
     ROOT/report.html  ROOT/figures/
     ROOT/studies/LABEL.toml  LABEL.json                                     the file of a study, and what it plans
 
@@ -143,6 +143,11 @@ def part_files(dataset: Path) -> Iterator[Path]:
     for experiment in dataset.glob("experiment=*"):
         for operation in () if experiment.is_symlink() else experiment.glob("operation_type=*"):
             yield from () if operation.is_symlink() else operation.glob("part-*.parquet")
+
+
+def measured_units(root: Path) -> Path:
+    """Return the folder of rows of metrics, a file for each unit that was measured together."""
+    return root / METRICS_FOLDER / "units"
 
 
 def metrics_table(root: Path, name: str, ending: str) -> Path:

@@ -31,9 +31,15 @@ def column_name(key: str) -> str:
     return key if key.startswith(PREFIX) else PREFIX + key.replace(".", "_").replace("-", "_")
 
 
-def flat_parameters(parameters: Mapping[str, Any], directory: Path) -> dict[str, Value]:
-    """Return the parameters of an experiment by column, providers by the names in the configuration in ``directory``."""
-    config = _configuration(directory)
+def flat_parameters(parameters: Mapping[str, Any], directory: Path, planned: Mapping[str, Any] | None = None) -> dict[str, Value]:
+    """Return the parameters of an experiment by column, providers by the names in the configuration.
+
+    Args:
+        parameters: Resolved parameters.
+        directory: Directory of the experiment, with its configuration.
+        planned: Configuration of an experiment that is not on disk yet.
+    """
+    config = _configuration(directory) if planned is None else planned
     tree = {SCENARIO: scenario_in(config), **parameters, **_with_provider_names(parameters, config, directory)}
     columns: dict[str, Value] = {}
     taken: set[str] = set()

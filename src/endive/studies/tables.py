@@ -6,19 +6,23 @@ task or in this process), and ``make_tables`` makes the tables from their rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from endive.analysis.run_curves import distributions_table, over_time_table
 from endive.analysis.run_metrics import empty_metrics, window_columns, window_of
 from endive.analysis.warmup import Window
+from endive.output_files import check_inside, discard, whole_file
 from endive.runs.contents import structure_problem
 from endive.runs.inventory import Experiment, Inventory, PipelineError
-from endive.runs.layout import CONFIG, RESULTS, run_directory
+from endive.runs.layout import CONFIG, RESULTS, measured_units, run_directory
 from endive.runs.parameters import SCENARIO_COLUMN, varying_within_scenarios
 from endive.runs.stored import StoredRun
 from endive.studies.experiment_tables import LoadAxis, find_load_axis, make_experiments_table, make_saturation_table
@@ -33,6 +37,7 @@ from endive.studies.measure import (
     RunFile,
     UnusableRunError,
     measure_experiments,
+    metrics_version,
     stored_load_pattern,
 )
 
@@ -120,10 +125,15 @@ def compared_experiments(experiments: Mapping[str, Experiment]) -> list[list[str
     return list(groups.values())
 
 
-def measure_unit(unit: MeasureUnit) -> MeasuredUnit:
-    """Measure all runs of a unit; runs that cannot be used are left out and reported."""
+def measure_unit(unit: MeasureUnit, *, is_checked: bool = False) -> MeasuredUnit:
+    """Measure all runs of a unit; runs that cannot be used are left out and reported.
+
+    Args:
+        unit: The unit.
+        is_checked: Whether the runs are known to be whole, because this process has just written them.
+    """
     damaged: dict[tuple[str, int], str] = {}
-    for name, seeds in unit.experiments.items():
+    for name, seeds in () if is_checked else unit.experiments.items():
         for seed in seeds:
             problem = structure_problem(StoredRun(run_directory(Path(unit.root) / name, seed)))
             if problem is not None:
@@ -137,6 +147,50 @@ def measure_unit(unit: MeasureUnit) -> MeasuredUnit:
             continue
         left_out = tuple((name, seed, message) for (name, seed), message in sorted(damaged.items()))
         return MeasuredUnit(pa.RecordBatch.from_pylist(rows, schema=MEASURED_SCHEMA), left_out)
+
+
+def keep_unit(unit: MeasureUnit, measured: MeasuredUnit) -> None:
+    """Keep the rows of a unit on disk, for as long as its runs and options stay the same; not those of damaged runs."""
+    path = _kept_unit(unit)
+    if path is not None and not measured.damaged:
+        check_inside(path, Path(unit.root))
+        with whole_file(path) as temporary:
+            pq.write_table(pa.Table.from_batches([measured.rows]), temporary, compression="zstd", write_page_checksum=True)
+
+
+def read_unit(unit: MeasureUnit) -> pa.Table | None:
+    """Read the rows of a unit that was measured before; None if there are none, or its runs have changed since."""
+    path = _kept_unit(unit)
+    try:
+        if path is None or not path.is_file():
+            return None
+        found = pq.read_table(path, page_checksum_verification=True)
+        return found if found.schema.equals(MEASURED_SCHEMA) else None
+    except (OSError, pa.ArrowException):
+        return None
+
+
+def discard_units(root: Path, units: Sequence[MeasureUnit]) -> None:
+    """Remove the rows of all units but these."""
+    kept = {_kept_unit(unit) for unit in units}
+    for path in measured_units(root.resolve()).glob("*.parquet"):
+        if path not in kept:
+            discard(path)
+
+
+def _kept_unit(unit: MeasureUnit) -> Path | None:
+    """Return the file of the rows of a unit, named by its options and results; None if a run has no results."""
+    runs = []
+    for name, seeds in sorted(unit.experiments.items()):
+        for seed in seeds:
+            run = StoredRun(run_directory(Path(unit.root) / name, seed))
+            try:
+                status = run.results.stat()
+            except OSError:
+                return None
+            runs.append((name, seed, run.provenance.get("results_sha256"), status.st_size, status.st_mtime_ns))
+    basis = [metrics_version(), unit.options.warmup_ms, unit.options.cooldown_ms, sorted(unit.durations_ms.items()), runs]
+    return measured_units(Path(unit.root)) / f"{hashlib.sha256(json.dumps(basis).encode()).hexdigest()[:32]}.parquet"
 
 
 def _list_runs(unit: MeasureUnit, name: str, damaged: Mapping[tuple[str, int], str]) -> ExperimentRuns:
