@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Start": ("init", "serve", "examples", "validate", "providers", "protocols", "schema"),
-    "Your system": ("import", "replay", "fidelity", "probe", "calibrate", "lab"),
+    "Your system": ("import", "replay", "fidelity", "probe", "calibrate", "lab", "observe"),
     "Questions": ("run", "compare", "frontier", "tune"),
     "Studies": ("sweep", "experiments", "consolidate", "metrics", "report", "plot"),
 }
@@ -28,6 +28,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "probe": ("endive probe ./data",),
     "calibrate": ("endive calibrate latencies.csv -o my-store.toml",),
     "lab": ("endive lab my.toml", "endive lab my.toml --rivals --table db.events -- python job.py"),
+    "observe": ("endive observe -o client.toml -- python append.py",),
     "run": ("endive run my.toml", "endive run my.toml --seed 7 --set transaction.retry=20"),
     "compare": (
         "endive compare my.toml my.toml --set-b storage.provider=s3x",

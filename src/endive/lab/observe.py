@@ -1,0 +1,276 @@
+"""Observe how a client commits, and describe it as a protocol.
+
+A command that makes one commit is run several times. The lab holds one of its requests while the same command, with other
+credentials, commits as many rival versions as wanted; so the format of the table need not be known. Rivals come either before the
+first data file is written, which shows what the client does before its commit when it is behind, or before its first commit
+request, which makes the client lose the race.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from endive.arithmetic.draws import derive
+from endive.lab import LabError
+from endive.lab.behavior import Behavior
+from endive.lab.child_process import child_process, exit_code
+from endive.lab.exchange import Intention
+from endive.lab.observed_steps import (
+    ObservedPhase,
+    ObservedStep,
+    Trial,
+    classify,
+    commit_folder,
+    fit_steps,
+    group_runs,
+    split_phases,
+)
+from endive.lab.recording import RecordedRequest
+from endive.lab.session import Lab, LabSettings, open_lab
+from endive.randomness import Purpose, Stream, run_key
+from endive.storage import FixedLatency, ProfiledProvider, StorageProfile
+
+RIVAL_COUNTS = (0, 1, 2, 3, 5, 8)
+Place = Literal["data", "commit"]
+OBSERVED, RIVAL = "observed", "rival"
+_LATENCY_MS = 5.0
+"""Latency of each access, so that concurrent requests overlap."""
+_COMMAND_S = 120.0
+_MOST_RETRIES = 30
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What was observed of a client.
+
+    Attributes:
+        commit_point: ``put_if_absent`` or ``swap``.
+        steps: Steps by phase.
+        trials: Commits from which the steps were fitted.
+        retries: Number of retries before the client gave up; None if it had not after the largest number that is tried.
+        waits_ms: Waits between a lost attempt and the next request.
+        folder: Folder of the object that commits create or swap; None if commits go to the catalog.
+        has_data: True if a commit writes data files.
+
+    """
+
+    commit_point: Literal["put_if_absent", "swap"]
+    steps: dict[ObservedPhase, list[ObservedStep]]
+    trials: tuple[Trial, ...]
+    retries: int | None
+    waits_ms: tuple[float, ...]
+    folder: str | None
+    has_data: bool = True
+
+    @property
+    def is_exact(self) -> bool:
+        """True if the steps give the number of requests of every trial."""
+        return all(step.is_exact for steps in self.steps.values() for step in steps)
+
+    def predict(self, phase: ObservedPhase, rivals: int, versions: int) -> dict[str, int]:
+        """Return the predicted number of requests of a phase by kind."""
+        found: dict[str, int] = {}
+        for step in self.steps.get(phase, []):
+            name = " ".join(part for part in step.token if part)
+            found[name] = found.get(name, 0) + step.predict(rivals, versions)
+        return {name: count for name, count in found.items() if count}
+
+
+@dataclass
+class _Hold:
+    """Rivals to run when the observed client sends a certain request; ``times`` is how often that is done at most."""
+
+    place: Place
+    rivals: int
+    times: int = 1
+    folder: str | None = None
+    has_data: bool = True
+
+    def is_wanted(self, intention: Intention) -> bool:
+        """Return whether this is the request to hold."""
+        if self.times == 0 or intention.client != OBSERVED:
+            return False
+        if self.place == "commit":
+            return intention.is_commit
+        verb, kind = classify(intention.operation, intention.service, intention.target, self.folder)
+        return intention.is_commit or (verb == "write" and (kind == "data" or not self.has_data))
+
+
+@dataclass
+class Observer:
+    """Runs a command in a lab and observes its commits.
+
+    Args:
+        command: Command that makes one commit, and creates its table if there is none.
+        log: Function that prints progress.
+
+    """
+
+    command: Sequence[str]
+    log: Callable[[str], None] = lambda text: None
+    versions: int = 0
+    """Commits so far, which is the number of versions of the table."""
+    _hold: _Hold | None = field(default=None, init=False)
+    _lab: Lab | None = field(default=None, init=False)
+    _pool: concurrent.futures.ThreadPoolExecutor = field(
+        default_factory=lambda: concurrent.futures.ThreadPoolExecutor(1), init=False
+    )
+
+    def observe(self, counts: Sequence[int] = RIVAL_COUNTS, checks: int = 0, seed: int = 0) -> tuple[Observation, int]:
+        """Run all trials in a lab of their own; return what was observed, and how many further commits it predicts exactly.
+
+        Args:
+            counts: Numbers of rival commits.
+            checks: Number of further commits, at random distances behind.
+            seed: Seed of these distances.
+
+        Raises:
+            LabError: The command fails, or makes no commit that the lab can see.
+        """
+        with open_lab(LabSettings(observing_behavior()), (OBSERVED, RIVAL), self.gate) as lab:
+            observation = self.observe_in(lab, counts)
+            return observation, sum(is_predicted(observation, trial) for trial in self.run_checks(observation, checks, seed))
+
+    def run_checks(self, observation: Observation, number: int, seed: int = 0) -> list[Trial]:
+        """Run further commits at random distances behind, half of them before the data file and half before the commit."""
+        stream = Stream(derive(run_key(seed), Purpose.CONFLICT))
+        places: tuple[Place, ...] = ("data", "commit") if observation.retries != 0 else ("data",)
+        return [
+            self.run_trial(places[index % len(places)], stream.randint(0, 10), observation.folder, observation.has_data)
+            for index in range(number)
+        ]
+
+    def observe_in(self, lab: Lab, counts: Sequence[int] = RIVAL_COUNTS) -> Observation:
+        """Run all trials in an open lab whose gate is that of this observer."""
+        self._lab = lab
+        self.log("first run, which creates the table")
+        self._run(RIVAL)
+        first = self.run_trial("data", 0)
+        commits = [each for each in first.requests if each.is_commit]
+        if not commits:
+            raise LabError(
+                "the command made no commit that the lab can see: a conditional write (If-None-Match, If-Match) to the object"
+                " store, or a commit to the REST catalog"
+            )
+        folder = commit_folder(first.requests)
+        has_data = any(
+            classify(each.event.operation, each.event.service, each.event.target, folder) == ("write", "data")
+            for each in first.requests
+        )
+        trials = [first]
+        places: tuple[Place, ...] = ("data", "commit")
+        for place in places:
+            trials += [self.run_trial(place, rivals, folder, has_data) for rivals in counts if rivals]
+        retries, waits = self._count_retries(folder)
+        if retries == 0:
+            trials = [trial for trial in trials if trial.place == "data"]
+        point: Literal["put_if_absent", "swap"] = "put_if_absent" if commits[0].event.detail == "if-none-match" else "swap"
+        return Observation(point, _fit(trials, folder), tuple(trials), retries, waits, folder, has_data)
+
+    def run_trial(self, place: Place, rivals: int, folder: str | None = None, has_data: bool = True, times: int = 1) -> Trial:
+        """Run the command once while rivals come between; return its requests."""
+        self.log(f"{rivals} rivals before {'the commit request' if place == 'commit' else 'the first data file'}")
+        assert self._lab is not None
+        versions, start = self.versions, len(self._lab.recording.requests())
+        self._hold = _Hold(place, rivals, times if rivals else 0, folder, has_data)
+        try:
+            self._run(OBSERVED, may_fail=place == "commit")
+        finally:
+            self._hold = None
+        requests = [each for each in self._lab.recording.requests(start) if each.client == OBSERVED]
+        return Trial(place, rivals, versions, tuple(sorted(requests, key=lambda each: each.time_ms)))
+
+    def _count_retries(self, folder: str | None) -> tuple[int | None, tuple[float, ...]]:
+        """Let every attempt lose; return the number of retries, and the waits between attempts."""
+        trial = self.run_trial("commit", 1, folder, times=_MOST_RETRIES + 1)
+        commits = [place for place, each in enumerate(trial.requests) if each.is_commit]
+        waits = tuple(
+            trial.requests[place + 1].time_ms - trial.requests[place].end_ms
+            for place in commits
+            if place + 1 < len(trial.requests) and trial.requests[place].event.outcome == "conflict"
+        )
+        lost = sum(trial.requests[place].event.outcome == "conflict" for place in commits)
+        return None if lost > _MOST_RETRIES else len(commits) - 1, waits
+
+    async def gate(self, intention: Intention) -> None:
+        """Hold a request of the observed client while rivals commit."""
+        hold = self._hold
+        if hold is None or not hold.is_wanted(intention):
+            return
+        hold.times -= 1
+        await asyncio.get_running_loop().run_in_executor(self._pool, self._run_rivals, hold.rivals)
+
+    def _run_rivals(self, count: int) -> None:
+        for _ in range(count):
+            self._run(RIVAL)
+
+    def _run(self, client: str, *, may_fail: bool = False) -> None:
+        """Run the command with the credentials of a client. A successful run is one more version."""
+        assert self._lab is not None
+        null = subprocess.DEVNULL
+        with child_process(self.command, self._lab.environment(client), null, subprocess.PIPE) as child:
+            try:
+                _, errors = child.communicate(timeout=_COMMAND_S)
+            except subprocess.TimeoutExpired:
+                raise LabError(f"{self.command[0]}: did not end within {_COMMAND_S:g} s") from None
+            code = exit_code(child)
+        if code == 0:
+            self.versions += 1
+        elif not may_fail:
+            last = errors.decode(errors="replace").strip().splitlines()[-1:] or [""]
+            raise LabError(f"{self.command[0]}: exit code {code} in the lab: {last[0][:300]}")
+
+
+def observing_behavior() -> Behavior:
+    """Return the behavior of a lab in which requests are counted: every access takes the same short time."""
+    latency = FixedLatency(_LATENCY_MS)
+    profile = StorageProfile("observe", 0.0, {"*": latency}, {"*": latency}, latency)
+    return Behavior(ProfiledProvider(profile, Stream(0)))
+
+
+def _fit(trials: Sequence[Trial], folder: str | None) -> dict[ObservedPhase, list[ObservedStep]]:
+    steps: dict[ObservedPhase, list[ObservedStep]] = {}
+    for phase in ("load", "attempt", "after_loss", "after_success"):
+        name: ObservedPhase = phase
+        runs, rivals, versions = [], [], []
+        for trial in trials:
+            found = split_phases(trial, folder)
+            if name in found:
+                runs.append(group_runs(found[name], folder))
+                rivals.append(versions_behind(trial, name))
+                versions.append(trial.versions)
+        steps[name] = fit_steps(runs, rivals, versions)
+    return steps
+
+
+def versions_behind(trial: Trial, phase: ObservedPhase) -> int:
+    """Return the number of versions that a client is behind in a phase of a trial."""
+    if phase == "load":
+        return 0
+    if phase == "attempt":
+        return trial.rivals if trial.place == "data" else 0
+    return trial.rivals
+
+
+def count_kinds(requests: Sequence[RecordedRequest], folder: str | None) -> dict[str, int]:
+    """Return the number of requests by kind, as ``Observation.predict`` does."""
+    found: dict[str, int] = {}
+    for each in requests:
+        token = classify(each.event.operation, each.event.service, each.event.target, folder)
+        name = " ".join(part for part in token if part)
+        found[name] = found.get(name, 0) + 1
+    return found
+
+
+def is_predicted(observation: Observation, trial: Trial) -> bool:
+    """Return whether the observed steps give the number of requests of a further commit, in every phase and of every kind."""
+    found = split_phases(trial, observation.folder)
+    return all(
+        count_kinds(requests, observation.folder) == observation.predict(phase, versions_behind(trial, phase), trial.versions)
+        for phase, requests in found.items()
+    )

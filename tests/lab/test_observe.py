@@ -1,0 +1,107 @@
+"""Observation of a client whose protocol is known."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from endive.lab import LabError
+from endive.lab.observe import Observation, Observer
+from endive.lab.observed_steps import Run, fit_steps
+from endive.lab.protocol_text import describe, protocol_text
+from endive.protocols.reader import parse_protocol
+from tests.cli import invoke
+
+CLIENT = str(Path(__file__).with_name("log_client.py"))
+
+
+@pytest.fixture(scope="module")
+def observed() -> tuple[Observation, int]:
+    return Observer([sys.executable, "-S", CLIENT, "2"]).observe((0, 1, 2, 3), checks=2)
+
+
+def steps(observation: Observation, phase: str) -> list[tuple[object, ...]]:
+    return [
+        (*step.token, step.count, step.per_version_behind)
+        for step in observation.steps[phase]  # type: ignore[index]
+    ]
+
+
+class TestObservation:
+    def test_counts_requests_by_phase(self, observed: tuple[Observation, int]) -> None:
+        observation, _ = observed
+        attempt = [("list", "log", 1.0, 0.0), ("read", "checkpoint", 0.995, 0.01), ("read", "log", 0.0, 1.0)]
+        assert steps(observation, "load") == [("list", "log", 1.0, 0.0), ("read", "log", 1.0, 0.0)]
+        assert steps(observation, "attempt") == attempt
+        assert steps(observation, "after_success") == [("write", "manifest", 1.0, 0.0)]
+        assert observation.commit_point == "put_if_absent"
+        assert observation.is_exact
+
+    def test_counts_retries(self, observed: tuple[Observation, int]) -> None:
+        assert observed[0].retries == 2
+
+    def test_predicts_further_commits(self, observed: tuple[Observation, int]) -> None:
+        assert observed[1] == 2
+
+    def test_is_a_valid_protocol(self, observed: tuple[Observation, int]) -> None:
+        text = protocol_text(observed[0], "log-client", ["python", "job.py"], "fast_append")
+        found = parse_protocol(text, "client.toml", "log-client")
+        assert found.document.status == "observed"
+        assert found.document.retries.limit == 2
+        assert found.document.commit.point == "put_if_absent"
+        assert found.document.attempt[0].operation == "list"
+        assert "Exact: the number of requests of every kind" in text
+        assert not any(line.startswith("Not exact") for line in describe(observed[0]))
+
+
+def test_a_client_that_does_not_retry() -> None:
+    observation, _ = Observer([sys.executable, "-S", CLIENT, "0"]).observe((0, 1, 2))
+    assert observation.retries == 0
+    found = parse_protocol(protocol_text(observation, "x", ["x"], "delete"), "x.toml", "x")
+    assert (found.document.retries.limit, found.document.after_loss) == (0, [])
+
+
+class TestFit:
+    def test_counts_that_no_line_explains_are_named(self) -> None:
+        runs = [[Run(("read", "log"), count)] for count in (1, 4, 2, 9)]
+        (step,) = fit_steps(runs, [0, 1, 2, 3], [5, 5, 5, 5])
+        assert not step.is_exact
+        assert step.counts == (1, 4, 2, 9)
+
+    def test_requests_per_log_entry(self) -> None:
+        runs = [[Run(("read", "log"), 2 + 3 * versions)] for versions in (4, 5, 7)]
+        (step,) = fit_steps(runs, [0, 0, 0], [4, 5, 7])
+        assert (step.count, step.per_log_entry, step.is_exact) == (2.0, 3.0, True)
+        assert step.predict(1, 10) == 32
+
+    def test_another_order_of_requests_is_joined(self) -> None:
+        one = [Run(("read", "log"), 1), Run(("list", "log"), 1), Run(("read", "log"), 2)]
+        other = [Run(("list", "log"), 1), Run(("read", "log"), 3), Run(("delete", "log"), 1)]
+        found = fit_steps([one, other], [0, 0], [1, 2])
+        assert {(step.token[0], step.counts) for step in found} == {("read", (3, 3)), ("list", (1, 1)), ("delete", (0, 1))}
+
+
+class TestErrors:
+    def test_a_command_without_a_commit(self) -> None:
+        with pytest.raises(LabError, match="made no commit that the lab can see"):
+            Observer([sys.executable, "-S", "-c", "pass"]).observe((0, 1, 2))
+
+    def test_a_command_that_fails(self) -> None:
+        with pytest.raises(LabError, match="exit code 1 in the lab: ValueError: no"):
+            Observer([sys.executable, "-S", "-c", "raise ValueError('no')"]).observe((0, 1, 2))
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            ((), "needs a COMMAND"),
+            (("--operation", "expire", "--", "true"), "is unknown; allowed are"),
+            (("--rivals", "1,1", "--", "true"), "at least three different numbers"),
+            (("--rivals", "a,b,c", "--", "true"), "at least three different numbers"),
+        ],
+    )
+    def test_options_are_checked(self, words: tuple[str, ...], message: str) -> None:
+        done = invoke("observe", *words)
+        assert done.exit_code == 2
+        assert message in done.stderr
