@@ -46,13 +46,13 @@ _MOST_RETRIES = 30
 
 @dataclass(frozen=True)
 class Observation:
-    """What was observed of a client.
+    """Commit protocol of a client, as observed.
 
     Attributes:
         commit_point: ``put_if_absent`` or ``swap``.
         steps: Steps by phase.
         trials: Commits from which the steps were fitted.
-        retries: Number of retries before the client gave up; None if it had not after the largest number that is tried.
+        retries: Number of retries after which the client aborts; None if it did not abort within the number that is tried.
         waits_ms: Waits between a lost attempt and the next request.
         folder: Folder of the object that commits create or swap; None if commits go to the catalog.
         has_data: True if a commit writes data files.

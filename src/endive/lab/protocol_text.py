@@ -156,7 +156,7 @@ def describe(observation: Observation) -> list[str]:
         name = " ".join(part for part in step.token if part)
         lines.append(f"Not exact: {phase}, {name}: {', '.join(map(str, step.counts))} requests; the step is a least-squares fit.")
     if observation.retries is None:
-        lines.append("Not exact: the client had not given up after 30 retries; retries.limit is an assumption.")
+        lines.append("Not exact: the client did not abort within 30 retries; retries.limit is an assumption.")
     if any(wait > _CPU_MS for wait in observation.waits_ms):
         waits = ", ".join(f"{wait:.0f}" for wait in observation.waits_ms[:12])
         lines.append(f"Not exact: backoff, fitted to waits of {waits} ms, which include client CPU time.")
