@@ -11,7 +11,9 @@ from endive.catalog import StoredCatalog
 from endive.config import build_simulation_config
 from endive.config.load import check_document
 from endive.runs.identity import compute_experiment_hash
+from endive.simulation.reference import ReferenceEngine
 from endive.table import TableFiles
+from tests.simulation.runs import config_of, table_of
 
 APPENDS: dict[str, Any] = {"rate": 1.0, "operation": "merge_append"}
 
@@ -84,3 +86,20 @@ def test_a_rate_that_cannot_be_committed_does_not_count() -> None:
     write_ms = 60.0 + 20.0 * files.metadata_size / 2**20
     assert files.initial_interval_ms == pytest.approx(write_ms, rel=0.3)
     assert files.snapshots < 2_000_000
+
+
+@pytest.mark.parametrize("duration_ms", [5_000.0, 20_000.0])
+def test_the_share_of_merges_does_not_depend_on_the_length_of_the_run(duration_ms: float) -> None:
+    """Every ninth commit finds ten manifests. From empty tables, none would merge in the first nine commits of each."""
+    tree = {
+        "simulation": {"duration_ms": duration_ms, "seed": 3},
+        "catalog": {"type": "instant", "num_tables": 400, "num_groups": 400},
+        "storage": {"provider": "instant"},
+        "transaction": {"commit_path": "iceberg", "runtime": {"distribution": "fixed", "value": 10.0}},
+        "table": {"min_count_to_merge": 10},
+        "workload": {"ingest": {"rate": 100.0, "operation": "merge_append"}},
+    }
+    rows, _ = table_of(ReferenceEngine, config_of(tree))
+    merged = [row["manifest_file_reads"] > 0 for row in rows.to_pylist() if row["status"] == "committed"]
+    assert len(merged) == pytest.approx(duration_ms / 10.0, rel=0.15)
+    assert np.mean(merged) == pytest.approx(1 / 9, abs=4 * np.sqrt(1 / 9 * 8 / 9 / len(merged)))
