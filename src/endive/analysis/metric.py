@@ -121,6 +121,11 @@ _RECORDS = (
     ),
     Metric("table_manifests_per_day", "number", "lower", "growth of the number of manifests, likewise"),
     Metric("table_snapshots_per_day", "number", None, "growth of the number of retained snapshots, likewise"),
+    Metric(
+        "cost_per_1000_commits", "money", "lower", "cost of the requests of 1,000 commits at list prices, as far as they have one"
+    ),
+    Metric("cost_per_month", "money", "lower", "cost of the requests of a month of 730 hours at the throughput, likewise"),
+    Metric("catalog_utilization", "share", None, "share of the time that the workers of a catalog service are busy, over the run"),
     *_percentiles("time_to_commit", "lower", "the time to commit over the whole cohort"),
     *_percentiles("commit_latency", "lower", "the time in the commit protocol over the committed of the cohort"),
     *_percentiles("total_latency", "lower", "the time from submission to commit over the committed of the cohort"),

@@ -16,15 +16,20 @@ from endive.config.resolve import resolve_classes
 from endive.storage.prices import Prices
 from endive.transaction.paths import COMMIT_PATHS, DEFAULT_PATH
 
-Kind = Literal["store_reads", "store_writes", "store_deletes", "catalog_reads", "catalog_commits"]
+Kind = Literal["store_reads", "store_writes", "store_deletes", "server_writes", "catalog_reads", "catalog_commits"]
 KINDS: dict[Kind, str] = {
     "store_reads": "metadata file reads",
     "store_writes": "metadata file writes",
     "store_deletes": "metadata file deletes",
+    "server_writes": "metadata.json writes of the catalog server",
     "catalog_reads": "catalog reads",
     "catalog_commits": "catalog commits",
 }
 """Names of kinds of requests."""
+SECONDS_PER_MONTH = 730.0 * 3600.0
+"""Length of a month in cost per month."""
+COST = ("cost_per_1000_commits", "cost_per_month")
+"""Metrics of cost, at list prices."""
 _READS = ("metadata_reads", "manifest_list_reads", "manifest_file_reads")
 _WRITES = ("metadata_writes", "manifest_list_writes", "manifest_file_writes", "manifest_list_appends")
 
@@ -50,12 +55,23 @@ class Basis:
 
 @dataclass(frozen=True)
 class Cost:
-    """Requests and cost of a thousand commits. ``money`` by kind is None if a request has no price."""
+    """Requests and cost of a thousand commits.
+
+    Attributes:
+        requests: Number of requests by kind.
+        money: Cost by kind, 0 for kinds without a price; None if the object store of the tables has no price.
+        unpriced: Kinds that occur and have no price.
+        orphaned_files: Number of orphaned files.
+        currency: Currency of ``money``.
+        commits_per_s: Commits per second of simulated time.
+    """
 
     requests: Mapping[Kind, float]
     money: Mapping[Kind, float] | None
+    unpriced: tuple[Kind, ...]
     orphaned_files: float
     currency: str
+    commits_per_s: float
 
     @property
     def total_requests(self) -> float:
@@ -64,8 +80,13 @@ class Cost:
 
     @property
     def total_money(self) -> float | None:
-        """Cost of all requests; None if one has no price."""
+        """Cost of all requests that have a price; None if the object store has none."""
         return None if self.money is None else sum(self.money.values())
+
+    @property
+    def money_per_month(self) -> float | None:
+        """Cost of a month of 730 hours at the simulated rate of commits, likewise."""
+        return None if self.total_money is None else self.total_money * self.commits_per_s * SECONDS_PER_MONTH / 1000.0
 
 
 def basis_of(parameters: Mapping[str, Any], classes: Sequence[str]) -> Basis:
@@ -105,6 +126,7 @@ def requests_of(rows: Sequence[Mapping[str, Any]], basis: Basis) -> dict[Kind, f
         found["store_reads"] += sum(row[name] for name in _READS)
         found["store_writes"] += sum(row[name] for name in _WRITES)
         found["store_deletes"] += row["file_deletes"]
+        found["server_writes"] += row["committed"] if basis.server_writes else 0
         found["catalog_reads"] += loads.per_transaction * entered + loads.per_retry * retries + loads.per_commit * row["committed"]
         found["catalog_commits"] += entered + retries
     return found
@@ -118,17 +140,25 @@ def cost_of(rows: Sequence[Mapping[str, Any]], basis: Basis, prices: Prices) -> 
     per_thousand = 1000.0 / committed
     requests: dict[Kind, float] = {kind: number * per_thousand for kind, number in requests_of(rows, basis).items()}
     each = _unit_prices(basis, prices)
-    money = None if each is None else {kind: requests[kind] * each[kind] / 1000.0 for kind in KINDS}
-    return Cost(requests, money, sum(row["orphaned_files"] for row in rows) * per_thousand, prices.currency)
+    money = None if each is None else {kind: requests[kind] * (each[kind] or 0.0) / 1000.0 for kind in KINDS}
+    unpriced = tuple(kind for kind in KINDS if requests[kind] and (each is None or each[kind] is None))
+    orphaned = sum(row["orphaned_files"] for row in rows) * per_thousand
+    return Cost(requests, money, unpriced, orphaned, prices.currency, sum(row["throughput_per_s"] for row in rows))
 
 
-def _unit_prices(basis: Basis, prices: Prices) -> dict[Kind, float] | None:
-    """Return the price of 1,000 requests of each kind; None if one has no price."""
+def cost_metrics(rows: Sequence[Mapping[str, Any]], basis: Basis, prices: Prices) -> dict[str, float | None]:
+    """Return the metrics of cost of some rows of metrics, each of one class; None without commits or prices."""
+    cost = cost_of(rows, basis, prices)
+    return dict.fromkeys(COST) if cost is None else dict(zip(COST, (cost.total_money, cost.money_per_month), strict=True))
+
+
+def _unit_prices(basis: Basis, prices: Prices) -> dict[Kind, float | None] | None:
+    """Return the price of 1,000 requests of each kind, None for a catalog without a price; None if the store has none."""
     store = prices.find(basis.store)
     catalog = None if basis.catalog is None else prices.find(basis.catalog)
     reads = commits = prices.service_request if basis.service else None
     if catalog is not None:
         reads, commits = catalog.get, catalog.put
-    if store is None or reads is None or commits is None:
+    if store is None:
         return None
-    return dict(zip(KINDS, (store.get, store.put, store.delete, reads, commits), strict=True))
+    return dict(zip(KINDS, (store.get, store.put, store.delete, store.put, reads, commits), strict=True))

@@ -45,6 +45,8 @@ TIME_TO_COMMIT = "time_to_commit"
 """Latency of the whole cohort."""
 PERCENTILES = tuple(f"{name}_p{percent}_ms" for name in (TIME_TO_COMMIT, *LATENCIES, handovers.OLDEST) for percent in PERCENTS)
 
+CONFIGURED = ("cost_per_1000_commits", "cost_per_month", "catalog_utilization")
+"""Metrics that depend on the configuration and the summary of a run, too; rows alone leave them without a value."""
 COUNTS = (
     "transactions",
     "committed",
@@ -68,6 +70,7 @@ RATES = (
     *FAIRNESS,
     *handovers.HANDOVERS,
     *TABLE_STATE,
+    *CONFIGURED,
     *PERCENTILES,
     *(f"{name}_mean_ms" for name in LATENCIES),
     *(f"mean_{name}" for name in TIME_COLUMNS),
@@ -215,6 +218,7 @@ def _group_metrics(measures: RunMeasures, members: Members) -> dict[str, Any]:
         **fairness_metrics(_fairness(measures, members), _most_retries(totals, chosen)),
         **handovers.handover_metrics([batches], committed, seconds),
         **totals.states.measure(chosen),
+        **dict.fromkeys(CONFIGURED),
         **_named(handovers.OLDEST, plain_percentiles(values.oldest(members), _SHARES)),
         **_named(TIME_TO_COMMIT, values.commit_times(members, counts["aborted"]).percentiles(_SHARES)),
         **_latencies(values, members, sums),

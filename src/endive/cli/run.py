@@ -43,7 +43,7 @@ from endive.formatting import (
 
 if TYPE_CHECKING:
     from endive.analysis.conditions import Condition
-    from endive.analysis.request_cost import Cost
+    from endive.analysis.request_cost import Cost, Kind
     from endive.config import Document
     from endive.report.judgements import Judgement
     from endive.runs.execute import FinishedRun, PreparedRun
@@ -355,19 +355,21 @@ def _percentiles(group: Any, name: str) -> tuple[str, ...]:
 def show_cost(output: Output, cost: Cost | None) -> None:
     """Print the requests of 1,000 commits by kind, with money if all have a price, and orphaned files."""
     from endive.analysis.request_cost import KINDS
+    from endive.report.phrases import describe_month
 
     if cost is None:
         return
     each = cost.money
     header = ("", "requests", *(() if each is None else (cost.currency,)))
-    rows = [
-        (word, format_number(cost.requests[kind]), *(() if each is None else (format_money(each[kind]),)))
-        for kind, word in KINDS.items()
-        if cost.requests[kind]
-    ]
+
+    def price(kind: Kind) -> tuple[str, ...]:
+        return () if each is None else ("no price" if kind in cost.unpriced else format_money(each[kind]),)
+
+    rows = [(word, format_number(cost.requests[kind]), *price(kind)) for kind, word in KINDS.items() if cost.requests[kind]]
     total = cost.total_money
     rows.append(("all", format_number(cost.total_requests), *(() if total is None else (format_money(total),))))
     output.table("\nRequests per 1,000 commits", header, rows)
+    output.text(describe_month(cost))
     if cost.orphaned_files:
         output.text(f"{format_number(cost.orphaned_files)} orphaned files per 1,000 commits")
 
@@ -382,6 +384,8 @@ def cost_as_data(cost: Cost | None) -> dict[str, Any] | None:
         "money": None if cost.money is None else dict(cost.money),
         "total_requests": cost.total_requests,
         "total_money": cost.total_money,
+        "money_per_month": cost.money_per_month,
+        "unpriced": list(cost.unpriced),
         "currency": cost.currency,
         "orphaned_files": cost.orphaned_files,
     }

@@ -9,12 +9,23 @@ from typing import Any
 
 from endive.analysis.conditions import format_bound, format_metric
 from endive.analysis.estimates import at_least
+from endive.analysis.request_cost import KINDS, Cost
 from endive.analysis.run_metrics import window_of
 from endive.analysis.table_growth import DAY_MS, GROWTH, day_of_limit
 from endive.analysis.warmup import Window
 from endive.catalog.kinds import CATALOG_KINDS
 from endive.config.schema import CLASS_KEYS
-from endive.formatting import capitalize, format_bytes, format_duration, format_number, format_percent, format_quantity
+from endive.formatting import (
+    capitalize,
+    format_bytes,
+    format_duration,
+    format_money,
+    format_number,
+    format_percent,
+    format_quantity,
+    format_rate,
+    join_names,
+)
 from endive.runs.parameters import PREFIX, SCENARIO_COLUMN
 from endive.simulation.columns import TIME_WORDS
 from endive.simulation.runner import Choice
@@ -244,6 +255,18 @@ def describe_short_run(window: Window) -> str | None:
         reached = format_duration(window.needed_ms / 2.0)
         return f"The run is too short: commits start at their steady rate only after {reached}. {needed}"
     return f"The run has not reached a steady state: the number of transactions in flight still changes. {needed}"
+
+
+def describe_month(cost: Cost) -> str | None:
+    """Return the cost of a month at the simulated rate of commits, and which requests have no price; None without prices."""
+    month = cost.money_per_month
+    if month is None:
+        return None
+    without = ""
+    if cost.unpriced:
+        unpriced = join_names([KINDS[kind] for kind in cost.unpriced])
+        without = f", without {unpriced}, which have no price. Set it with --prices FILE"
+    return f"{format_money(month)} {cost.currency} a month at {format_rate(cost.commits_per_s)}{without}."
 
 
 _GROWING = {

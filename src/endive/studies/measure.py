@@ -32,6 +32,7 @@ from endive.config import ConfigError, Document, Problem, build_simulation_confi
 from endive.config.load import load_document
 from endive.simulation.columns import STATE_COLUMNS
 from endive.simulation.rows import RESULT_SCHEMA
+from endive.studies.configured import add_configured, facts_of, read_facts
 from endive.transaction import OPERATIONS
 from endive.version import METRICS_VERSION
 from endive.workload import WorkloadClass
@@ -226,7 +227,8 @@ def _find_window(
 def measure_file(experiment: str, run: RunFile, window: Window) -> list[dict[str, Any]]:
     """Return the rows of metrics of one run in a window."""
     with open_run(experiment, run) as rows:
-        return _metric_rows(experiment, run.seed, rows, window)
+        measured = measure_run(rows, window)
+    return _metric_rows(experiment, run, add_configured(measured, read_facts(run.results)))
 
 
 def measure_one(run: RunFile, document: Document, classes: Sequence[WorkloadClass], options: MetricsOptions) -> RunMetrics:
@@ -234,13 +236,14 @@ def measure_one(run: RunFile, document: Document, classes: Sequence[WorkloadClas
     with open_run("", run) as rows:
         duration_ms, pattern = document.simulation.duration_ms, load_pattern(classes)
         window = _find_window(duration_ms, pattern, options, rows.committing_over_time, rows.tables_grow)
-        return RunMetrics(run.seed, tuple(_metric_rows("", run.seed, rows, window)))
+        measured = measure_run(rows, window)
+    return RunMetrics(run.seed, tuple(_metric_rows("", run, add_configured(measured, facts_of(document, run.results)))))
 
 
-def _metric_rows(experiment: str, seed: int, rows: RunRows, window: Window) -> list[dict[str, Any]]:
+def _metric_rows(experiment: str, run: RunFile, measured: Mapping[tuple[str, str], Row]) -> list[dict[str, Any]]:
     return [
-        {"experiment": experiment, "seed": seed, "workload_class": workload_class, "operation_type": operation, **row}
-        for (workload_class, operation), row in measure_run(rows, window).items()
+        {"experiment": experiment, "seed": run.seed, "workload_class": workload_class, "operation_type": operation, **row}
+        for (workload_class, operation), row in measured.items()
     ]
 
 

@@ -150,6 +150,7 @@ def build_cost(study: Study) -> Figure:
         raise common.NotInStudyError("nothing was committed")
     shown = set(rows["experiment"])
     priced = all(each.money is not None for name in shown for each in by_experiment[name])
+    unpriced = any(each.unpriced for name in shown for each in by_experiment[name])
     currency = study.prices.currency
     at = ", at list price" if study.prices == list_prices() else ", at the prices given"
     what = f"cost of 1,000 commits ({currency})" if priced else "requests for 1,000 commits"
@@ -162,7 +163,7 @@ def build_cost(study: Study) -> Figure:
         title="Request cost per 1,000 commits" if priced else "Requests per 1,000 commits",
         definition=f"Requests to object store and catalog per 1,000 commits{at if priced else ''}, including those of "
         "aborted transactions. Lines: 95% intervals of each component over seeds."
-        + ("" if priced else " Some requests have no price; set it with --prices FILE."),
+        + (" Some requests have no price; set it with --prices FILE." if unpriced else ""),
         y=Axis("y", what),
         colours={word: PALETTE[place] for place, word in enumerate(KINDS.values())},
     )

@@ -1,10 +1,12 @@
-"""Statements about runs whose tables grow."""
+"""Statements about runs: growth of tables, limits, cost."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from endive.report.phrases import describe_drift, describe_growth, describe_limit
+from endive.analysis.request_cost import Cost
+from endive.report.phrases import describe_drift, describe_growth, describe_limit, describe_month
 
 DAY_MS = 86_400_000.0
 
@@ -42,3 +44,14 @@ def test_the_day_of_a_limit_is_stated() -> None:
         "metadata.json reaches the limit of 200 MB on day 581 if it continues to grow as simulated. Expire snapshots earlier."
     )
     assert describe_limit(growing, None) is None
+
+
+def test_the_cost_of_a_month_names_what_has_no_price() -> None:
+    requests = {"store_reads": 1000.0, "catalog_reads": 1000.0}
+    cost = Cost(requests, {"store_reads": 0.02, "catalog_reads": 0.0}, (), 0.0, "USD", 0.5)  # type: ignore[arg-type]
+    assert describe_month(cost) == "26.28 USD a month at 0.5/s."
+    partly = replace(cost, unpriced=("catalog_reads",))
+    assert describe_month(partly) == (
+        "26.28 USD a month at 0.5/s, without catalog reads, which have no price. Set it with --prices FILE."
+    )
+    assert describe_month(replace(cost, money=None)) is None

@@ -1,0 +1,86 @@
+"""Metrics of a run that depend on its configuration and its summary: cost at list prices, and utilization of a catalog service."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from endive.analysis.request_cost import Basis, basis_of_document, cost_metrics
+from endive.analysis.run_metrics import ALL
+from endive.config import ConfigError, Document
+from endive.config.load import load_document
+from endive.runs.layout import RESULTS, RunFiles
+from endive.storage.prices import list_prices
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """Facts of a run that its rows do not have.
+
+    Attributes:
+        basis: Basis of its cost; None if the configuration cannot be read.
+        utilization: Share of the time that the workers of the catalog service are busy; None without such a service.
+    """
+
+    basis: Basis | None = None
+    utilization: float | None = None
+
+
+def facts_of(document: Document, results: Path) -> RunFacts:
+    """Return the facts of a run, by its configuration and the summary beside its results."""
+    return RunFacts(basis_of_document(document), _utilization(_files_of(results).summary, document.catalog.workers))
+
+
+def read_facts(results: Path) -> RunFacts:
+    """Return the facts of a run on disk; those of nothing if its configuration cannot be read."""
+    config = _files_of(results).config
+    try:
+        basis, workers = _read_config(config, config.stat().st_mtime_ns)
+    except (ConfigError, OSError):
+        return RunFacts()
+    return RunFacts(basis, _utilization(_files_of(results).summary, workers))
+
+
+@lru_cache(maxsize=256)
+def _read_config(config: Path, _modified_ns: int) -> tuple[Basis, int]:
+    """Return what a configuration contributes; its runs share it."""
+    document = load_document(config)
+    return basis_of_document(document), document.catalog.workers
+
+
+def _files_of(results: Path) -> RunFiles:
+    """Return the files of a run by its results: those of a labelled experiment, or those beside the results."""
+    beside = RunFiles.beside(results)
+    return beside if results.name != RESULTS or beside.config.exists() else RunFiles.in_directory(results.parent)
+
+
+def _utilization(summary: Path, workers: int) -> float | None:
+    if not workers:
+        return None
+    try:
+        service = json.loads(summary.read_text()).get("service")
+    except (OSError, ValueError):
+        return None
+    return None if service is None else min(1.0, float(service["busy_workers"]) / workers)
+
+
+def add_configured(rows: Mapping[Key, Mapping[str, Any]], facts: RunFacts) -> dict[Key, dict[str, Any]]:
+    """Return the rows of metrics of a run with cost and utilization; the service is shared, so only the totals have the latter."""
+    found = {key: dict(row) for key, row in rows.items()}
+    if facts.basis is not None:
+        for (workload_class, operation), row in found.items():
+            own = [
+                {"workload_class": name, **each}
+                for (name, kind), each in rows.items()
+                if name != ALL and kind == operation and workload_class in (name, ALL)
+            ]
+            row |= cost_metrics(own, facts.basis, list_prices())
+    if (ALL, ALL) in found:
+        found[ALL, ALL]["catalog_utilization"] = facts.utilization
+    return found
