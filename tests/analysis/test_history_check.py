@@ -144,6 +144,7 @@ SERVICE: dict[str, Any] = {
     "storage": {"provider": "s3x"},
     "catalog": {"type": "service", "num_tables": 3},
     "transaction": {"commit_path": "iceberg", "runtime": {"distribution": "fixed", "value": 20.0}, "retry": 20},
+    "table": {"start": "empty"},
     "failures": {"lost_answer": 0.3, "on_unknown": "retry"},
     "workload": {
         "appends": {"rate": 4.0, "operation": "fast_append", "tables_per_txn": 2},

@@ -292,16 +292,20 @@ def test_a_batch_that_waits_for_a_worker_is_counted_once_towards_the_limit_of_th
     assert (rows.status == "committed").all()
 
 
+EMPTY: Tree = {"start": "empty"}
+"""Tables without the snapshots of five days, which an expiry would read."""
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_expiry_of_snapshots_and_an_append_do_not_conflict(engine: Engine) -> None:
     expiry = {"periodic": {"interval_ms": 200.0}, "operation": "expire_snapshots", "runtime": fixed(1.0), "retry": 0}
     append = {"periodic": {"interval_ms": 333.0, "phase_ms": 50.0}, "operation": "fast_append", "runtime": fixed(20.0), "retry": 0}
     transaction = {"commit_path": "iceberg"}
-    rows, _ = run(engine, service(), {"a": append, "e": expiry}, 60_000.0, transaction=transaction)
+    rows, _ = run(engine, service(), {"a": append, "e": expiry}, 60_000.0, transaction=transaction, table=EMPTY)
     assert (rows.status == "committed").all()
     assert len(rows[rows.workload_class == "a"]) == 181
     single_file = {"type": "cas"}
-    rows, _ = run(engine, single_file, {"a": append, "e": expiry}, 60_000.0, transaction=transaction)
+    rows, _ = run(engine, single_file, {"a": append, "e": expiry}, 60_000.0, transaction=transaction, table=EMPTY)
     assert (rows[rows.workload_class == "a"].status == "aborted").mean() > 0.03
 
 
@@ -428,3 +432,40 @@ def test_submissions_per_swap_of_a_group_commit(engine: Engine, clients: int, li
         assert per_swap == pytest.approx(clients / 2, rel=0.02)
     else:
         assert per_swap == clients
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("path", "loaded", "kept"), [("iceberg", 3, 2), ("pyiceberg", 1, 0)])
+def test_a_kept_table_handle_saves_the_load_at_the_start(engine: Engine, path: str, loaded: int, kept: int) -> None:
+    """An append of Iceberg's Java library with a fresh handle loads the table three times, with a kept one twice."""
+    writer = {"periodic": {"interval_ms": 300.0}, "operation": "fast_append", "runtime": fixed(10.0)}
+    reads = {}
+    for handle in ("loaded", "kept"):
+        transaction = {"commit_path": path, "table_handle": handle}
+        rows, _ = run(engine, service(), {"a": writer}, transaction=transaction)
+        assert rows.status.tolist() == ["committed"] * 4
+        reads[handle] = (rows.catalog_read_ms / 4.0).tolist()
+    assert reads["loaded"] == [loaded] * 4
+    assert reads["kept"] == [loaded, kept, kept, kept], "the first operation loads the table"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_pyiceberg_with_a_kept_handle_loses_its_first_attempt_after_a_commit_of_another_writer(engine: Engine) -> None:
+    kept = {"periodic": {"interval_ms": 300.0}, "operation": "fast_append", "runtime": fixed(10.0), "table_handle": "kept"}
+    other = {"periodic": {"interval_ms": 600.0, "phase_ms": 450.0}, "operation": "fast_append", "runtime": fixed(10.0)}
+    rows, counters = run(engine, service(), {"a": kept, "b": other}, 1_500.0, transaction={"commit_path": "pyiceberg"})
+    mine = rows[rows.workload_class == "a"].sort_values("txn_id")
+    # b commits between the second and the third operation of a, and between its fourth and fifth
+    assert mine.n_retries.tolist() == [0, 0, 1, 0, 1]
+    assert (mine.catalog_read_ms / 4.0).tolist() == [1.0, 0.0, 1.0, 0.0, 1.0]
+    assert counters["commit_conflict"] == 2
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_overwrite_with_a_kept_handle_validates_from_the_state_of_the_handle(engine: Engine) -> None:
+    kept = {"periodic": {"interval_ms": 300.0}, "operation": "overwrite", "runtime": fixed(10.0), "table_handle": "kept"}
+    other = {"periodic": {"interval_ms": 600.0, "phase_ms": 450.0}, "operation": "fast_append", "runtime": fixed(10.0)}
+    settings = {"commit_path": "iceberg", "isolation": "serializable", "real_conflict_probability": 1.0}
+    rows, _ = run(engine, service(), {"a": kept, "b": other}, 1_200.0, transaction=settings)
+    mine = rows[rows.workload_class == "a"].sort_values("txn_id")
+    assert mine.abort_reason.fillna("").tolist() == ["", "", "validation_exception", ""]

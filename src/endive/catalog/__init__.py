@@ -14,4 +14,5 @@ from endive.catalog.types import CatalogCounters as CatalogCounters
 from endive.catalog.types import CatalogSnapshot as CatalogSnapshot
 from endive.catalog.types import CommitResult as CommitResult
 from endive.catalog.types import IntentionRecord as IntentionRecord
+from endive.catalog.types import TableHandles as TableHandles
 from endive.catalog.types import TableMetadata as TableMetadata

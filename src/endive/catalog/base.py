@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple, Self
 
 from endive.arithmetic.costs import moment_of_effect_ms
 from endive.arithmetic.manifests import metadata_size
-from endive.catalog.types import CatalogCounters, CatalogSnapshot, CommitResult, IntentionRecord, TableMetadata
+from endive.catalog.types import CatalogCounters, CatalogSnapshot, CommitResult, IntentionRecord, TableHandles, TableMetadata
 from endive.randomness import RandomSource
 from endive.steps import Step
 from endive.storage import CATALOG, StorageProvider, UnsupportedOperationError
@@ -71,6 +71,14 @@ class Catalog(ABC):
         """Restrict the view of a transaction to the tables that it reads, and return it."""
         return self
 
+    def keep_handles(self, handles: TableHandles) -> CatalogSnapshot | None:
+        """Let a view keep what its requests show in the handles of a writer.
+
+        Returns:
+            The state from which the transaction can start without a load; None if it has to read the catalog.
+        """
+        return None
+
     @property
     def takes_requirements(self) -> bool:
         """True if commits contain their requirements and only the catalog checks them (REST), without a refresh by the client."""
@@ -97,6 +105,8 @@ class CommitRequest(NamedTuple):
     changes: Mapping[int, TableChanges] | None
     installed: list[TableFiles]
     """Written tables after the commit, filled in when it takes effect."""
+    handles: TableHandles | None = None
+    """Table handles of the writer, if it keeps them."""
 
 
 @dataclass

@@ -16,7 +16,7 @@ from endive.arithmetic.costs import BYTES_PER_MIB, any_error_probability
 from endive.arithmetic.manifests import metadata_size
 from endive.catalog.base import CommitRequest, StoredCatalog
 from endive.catalog.server import LOST, SERVICE_UNAVAILABLE, Member, Server, ServiceSettings
-from endive.catalog.types import METADATA_TOO_LARGE, CatalogSnapshot, CommitResult
+from endive.catalog.types import METADATA_TOO_LARGE, CatalogSnapshot, CommitResult, TableHandles
 from endive.randomness import RandomSource, Stream
 from endive.steps import REQUEST_FAILED, RequestFailedError, Step, WaitFor
 from endive.storage import TABLE_METADATA, StorageProvider
@@ -52,6 +52,7 @@ class ServiceCatalog(StoredCatalog):
         self.own_pointers = len(set(groups)) == num_tables
         self._rng: RandomSource = Stream(0)
         self._tables: Collection[int] = range(num_tables)
+        self._handles: TableHandles | None = None
         self._server = Server(self.settings, self._state.counters)
 
     def fresh(self) -> Self:
@@ -72,6 +73,11 @@ class ServiceCatalog(StoredCatalog):
         self._tables = tables
         return self
 
+    def keep_handles(self, handles: TableHandles) -> CatalogSnapshot | None:
+        """Keep what the requests of the view show, and return the kept state of its tables, if all are known."""
+        self._handles = handles
+        return handles.snapshot_of(self._tables)
+
     @property
     def takes_requirements(self) -> bool:
         """True if the server writes the metadata: a commit is then one POST with its requirements."""
@@ -86,6 +92,8 @@ class ServiceCatalog(StoredCatalog):
         now_ms += service
         group = self._state.groups[self._group_id]
         snapshot = CatalogSnapshot(group.seq, self._state.tables, now_ms)
+        if self._handles is not None:
+            self._handles.keep(self._tables, snapshot)
         self._server.leave(began_ms, now_ms)
         if self.settings.writes_metadata:
             loaded = sum(self._metadata_size(table_id, 0) for table_id in self._tables)
@@ -96,7 +104,7 @@ class ServiceCatalog(StoredCatalog):
 
     def _commit(self, request: CommitRequest) -> Generator[Step, None, CommitResult]:
         """Send a commit with its requirements."""
-        intention = request.intention
+        intention, request = request.intention, request._replace(handles=self._handles)
         if intention.refs is None:
             refs = {table_id: version - 1 for table_id, version in request.writes.items()}
             request = request._replace(intention=replace(intention, refs=refs, moves_ref=True, rebasable=False))
@@ -183,7 +191,7 @@ class ServiceCatalog(StoredCatalog):
         if outcome is None and swapped != self._swapped(request):
             outcome = LOST
         outcome = self._ask_database(tables, outcome)
-        self._decide(request, outcome)
+        self._decide(request, outcome, now_ms)
         if settings.lock == "table":
             server.unlock(tables)
         server.leave(began_ms, now_ms)
@@ -216,7 +224,7 @@ class ServiceCatalog(StoredCatalog):
                 each.outcome = failed
             elif each.request.intention.rebasable or self._required(each.request) == self._current(each.request):
                 each.outcome = METADATA_TOO_LARGE if self._is_too_large(each.request, now_ms) else None
-            self._decide(each.request, each.outcome)
+            self._decide(each.request, each.outcome, now_ms)
         server.leave(began_ms, now_ms)
         server.end_batch(table, batch)
         return member.outcome, now_ms
@@ -229,7 +237,7 @@ class ServiceCatalog(StoredCatalog):
             return REQUEST_FAILED if failed else None
         return outcome
 
-    def _decide(self, request: CommitRequest, outcome: str | None) -> None:
+    def _decide(self, request: CommitRequest, outcome: str | None, now_ms: float) -> None:
         """Install a commit, or count a conflict."""
         if outcome == REQUEST_FAILED:
             self._state.counters.service_database_conflicts += 1
@@ -242,6 +250,8 @@ class ServiceCatalog(StoredCatalog):
         self._state.install(self._state.groups[first], request._replace(writes=writes))
         for group in others:
             self._state.groups[group].seq += 1
+        if request.handles is not None:
+            request.handles.keep(writes, CatalogSnapshot(self._state.groups[first].seq, self._state.tables, now_ms))
 
     def _required(self, request: CommitRequest) -> tuple[int, ...]:
         """Return the requirements of the commit: the refs of its tables, or the pointer that they share."""

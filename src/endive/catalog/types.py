@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from endive.table import TableFiles
@@ -55,6 +55,30 @@ class CatalogSnapshot:
     def get_partition_version(self, table_id: int, partition_id: int) -> int:
         """Return the number of commits that wrote the partition."""
         return self.tables[table_id].partition_versions[partition_id]
+
+
+class TableHandles:
+    """Tables of a service as a writer last saw them, in the response to a load or to a commit of its own.
+
+    A response is taken to be seen when the server makes it.
+    """
+
+    def __init__(self) -> None:
+        self._states: dict[int, CatalogSnapshot] = {}
+
+    def keep(self, tables: Iterable[int], snapshot: CatalogSnapshot) -> None:
+        """Keep the state of the tables."""
+        self._states.update(dict.fromkeys(tables, snapshot))
+
+    def snapshot_of(self, tables: Collection[int]) -> CatalogSnapshot | None:
+        """Return the kept state of the tables; None if the writer has not seen one of them."""
+        if not self._states.keys() >= set(tables):
+            return None
+        states = [self._states[table_id] for table_id in tables]
+        kept = list(states[0].tables)
+        for table_id in tables:
+            kept[table_id] = self._states[table_id].tables[table_id]
+        return CatalogSnapshot(min(each.seq for each in states), tuple(kept), min(each.timestamp_ms for each in states))
 
 
 @dataclass(frozen=True, slots=True)

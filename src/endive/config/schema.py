@@ -143,7 +143,8 @@ class Transactions(Section):
     retry_backoff: RetryBackoff = Field(default_factory=RetryBackoff, description="Backoff before a retry.")
     table_handle: TableHandle = Field(
         "loaded",
-        description="loaded: each transaction loads the table; kept: writers cache the table and reload it only if it has changed.",
+        description="loaded: each transaction loads the table; kept: writers cache the table. With a service, transactions of "
+        "Iceberg's paths then start without a load; otherwise they reload the metadata only if it has changed.",
     )
     client_ms_per_access: NonNegativeMs | Runtime | None = Field(
         None, description="Client CPU time per request to the object store or the catalog: a time or a distribution."

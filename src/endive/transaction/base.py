@@ -11,7 +11,7 @@ from endive.table import ICEBERG_OPERATIONS, OperationSettings, Traits, traits_o
 from endive.transaction.types import Batch, ConflictCost, TransactionResult
 
 if TYPE_CHECKING:
-    from endive.catalog import Catalog, CatalogSnapshot
+    from endive.catalog import Catalog, CatalogSnapshot, TableHandles
     from endive.randomness import RandomSource, TransactionStreams
     from endive.storage import StorageProvider
     from endive.transaction.jobs import Job
@@ -74,6 +74,8 @@ class Transaction(ABC):
         """File batches that the transaction commits, if its class has a committer."""
         self.known_versions: dict[int, int] | None = None
         """Versions of the tables cached by the writer; None without a cache."""
+        self.handles: TableHandles | None = None
+        """Table handles of the writer; None if it loads tables for each transaction."""
         self.backoff_state_ms: float | None = None
         """Backoff state that the writer keeps between transactions, if its kind of backoff has one."""
         self.job: Job | None = None

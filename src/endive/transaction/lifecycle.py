@@ -61,6 +61,9 @@ class Lifecycle(Account):
         self.ml_append_mode = ml_append_mode
         bound = catalog.bind(None if streams is None else streams.stream(Purpose.CATALOG), txn.group)
         self.catalog = bound.restrict(txn.tables_read)
+        handles = txn.handles if self.policy.path.keeps_files else None
+        self._kept_snapshot = None if handles is None else self.catalog.keep_handles(handles)
+        """State from which a writer with a kept table handle starts; None if it has to read the catalog."""
         self.handles_metadata = self.policy.handles_metadata(server_writes=bound.takes_requirements)
         self.detector = conflict_detector
         self._bind_detector = streams is not None
@@ -127,8 +130,9 @@ class Lifecycle(Account):
         if job is not None and job.start is not None:
             yield from self._wait(self.txn.runtime_ms, accesses.RUNTIME, "runtime")
             return job.start
-        snapshot = yield from self._read_catalog()
-        if self.handles_metadata:
+        kept = self._kept_snapshot if self.counts["restarts"] == 0 else None
+        snapshot = kept or (yield from self._read_catalog())
+        if self.handles_metadata and kept is None:
             yield from self._access(accesses.METADATA_READ, self._tables_to_load(snapshot), accesses.CATALOG_READ)
         if job is not None:
             job.start, job.start_ms = snapshot, self.now_ms

@@ -17,6 +17,7 @@ from typing import Any
 from endive.arithmetic.backoff import state_after_commit_ms
 from endive.arithmetic.costs import fractional_count, pick
 from endive.arithmetic.draws import MASK, derive
+from endive.catalog.types import TableHandles
 from endive.randomness import Purpose, RandomSource, TransactionStreams, class_key, transaction_streams
 from endive.storage import LatencyDistribution
 from endive.transaction import (
@@ -124,6 +125,7 @@ class Source:
         self._operations = sorted(cls.operations.items(), key=lambda item: item[0].operation_type)
         self._streams = transaction_streams(key, client, 0)
         self._known_versions: dict[int, int] = {}
+        self._handles = TableHandles()
         self._backoff_state_ms: float | None = None
         self.uncommitted = 0
         """Number of uncommitted file batches of the writer, if the class has a committer."""
@@ -241,7 +243,7 @@ class Source:
     def equip(self, txn: Transaction, policy: CommitPolicy) -> None:
         """Pass the state that the writer keeps between transactions to a transaction."""
         if policy.table_handle == "kept":
-            known = self._known_versions
+            known, txn.handles = self._known_versions, self._handles
             txn.known_versions = {table_id: known[table_id] for table_id in txn.tables_read if table_id in known}
         if policy.backoff.kind == "aimd":
             txn.backoff_state_ms = policy.backoff.base_ms if self._backoff_state_ms is None else self._backoff_state_ms

@@ -235,6 +235,7 @@ def clear(txn: Any) -> None:
     txn.real_conflicts = 0
     txn.event_count = 0
     txn.failure_index = 0
+    txn.on_handle = 0
     txn.unknown_outcomes = 0
     txn.installs = 0
     txn.table_snapshots = 0

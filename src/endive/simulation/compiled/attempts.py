@@ -16,6 +16,7 @@ from endive.simulation.compiled.client_steps import (
     pay_conflict,
     read_lists,
     read_tables,
+    step,
     write_manifests,
     write_metadata,
 )
@@ -156,9 +157,25 @@ def start_work(run: Any, txn: Any, slot: int) -> None:
     cls = class_at(run, txn.cls)
     take_snapshot(run, txn, slot)
     if HAS_FILES:
+        txn.history_start = run.history_end
         take_handles(run, txn, slot)
-    if not end_read(run, txn) or not read_tables(run, txn, slot, cls):
-        return
+    if end_read(run, txn) and read_tables(run, txn, slot, cls):
+        _begin_attempts(run, txn, slot, cls)
+
+
+@inlined
+def start_from_handle(run: Any, txn: Any, slot: int) -> None:
+    """Start a transaction from the table handles of its writer, without a load."""
+    take_handles(run, txn, slot)
+    if HAS_ICEBERG:
+        txn.job_start_ms = txn.now_ms
+    if step(run, txn, run_state.RUNTIME, txn.runtime_ms):
+        _begin_attempts(run, txn, slot, class_at(run, txn.cls))
+
+
+@jit
+def _begin_attempts(run: Any, txn: Any, slot: int, cls: Any) -> None:
+    """Start the first attempt after the job; a reader has finished."""
     if txn.operation == run_state.READ_ONLY:
         txn.status = run_state.COMMITTED
         await_event(run, txn, slot, run_state.DONE, 0.0)
@@ -182,6 +199,7 @@ def start_work(run: Any, txn: Any, slot: int) -> None:
 def prepare_attempt(run: Any, txn: Any, slot: int) -> None:
     """Validate at the start of an attempt on Iceberg's paths (PyIceberg: of a retry), and prepare the commit."""
     take_snapshot(run, txn, slot)
+    txn.on_handle = 0
     if not end_read(run, txn):
         return
     for t in range(txn.written):

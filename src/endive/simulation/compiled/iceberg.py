@@ -29,7 +29,7 @@ from endive.simulation.compiled.run_state import (
     PER_ATTEMPT_IO,
 )
 from endive.simulation.compiled.streams import conflict_uniform, largest_storage_uniform, resends_ms, value
-from endive.simulation.compiled.table_state import is_head_listed, review, snapshots_kept_by
+from endive.simulation.compiled.table_state import base_table, is_head_listed, review, snapshots_kept_by
 
 NOT_SIZED = -math.inf
 CUT_OFF, PREPARED, REAL_CONFLICT, EXPIRED = range(4)
@@ -92,10 +92,9 @@ def metadata_access(run: Any, txn: Any, kind: int, snapshots: int) -> bool:
 @jit
 def take_handles(run: Any, txn: Any, slot: int) -> None:
     """Record the state of the tables at the start of the operation."""
-    txn.history_start = run.history_end
     for t in range(txn.written):
         mine = touched_at(run, slot, t)
-        table = table_at(run, mine.table)
+        table = base_table(run, txn, mine.table)
         mine.start = table.length
         mine.prepared_version = table.version
     forget_attempts(run, txn, slot)

@@ -20,12 +20,14 @@ from endive.simulation.compiled.attempts import (
     list_event,
     prepare_attempt,
     retry_attempt,
+    start_from_handle,
     start_work,
 )
 from endive.simulation.compiled.committer import await_last_round, begin_batch, take_turn
 from endive.simulation.compiled.effects import log_event, service_event, swap_pointer
 from endive.simulation.compiled.features import (
     HAS_CAS,
+    HAS_CLIENTS,
     HAS_COMMITTERS,
     HAS_ENDIVE,
     HAS_FAILURES,
@@ -41,6 +43,7 @@ from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import class_at, event_at, request_at, source_at, txn_at
 from endive.simulation.compiled.requests import end_by_failure, finish, learn_status, request_read, start_next_commit
 from endive.simulation.compiled.service import end_load
+from endive.simulation.compiled.table_state import take_kept_snapshot
 
 
 @jit
@@ -114,7 +117,15 @@ def _arrive(run: Any, owner: int) -> None:
         begin_batch(run, txn, cls)
     elif not cls.waits and owner < run.num_sources:
         await_arrival(run, source_id)
-    request_read(run, txn, slot, run_state.START_READ)
+    starts = False
+    if HAS_SERVICE and HAS_CLIENTS and cls.starts_from_handle:
+        starts = take_kept_snapshot(run, txn, slot)
+    if starts:
+        start_from_handle(run, txn, slot)
+        if HAS_FAILURES and txn.failed:
+            end_by_failure(run, txn, slot, run_state.START_READ)
+    else:
+        request_read(run, txn, slot, run_state.START_READ)
 
 
 @inlined

@@ -13,6 +13,7 @@ import numpy as np
 from endive import storage, workload
 from endive.arithmetic.draws import QUANTILES
 from endive.arithmetic.manifests import FileCounts
+from endive.arithmetic.validation import reads_history
 from endive.catalog import AppendCatalog, CASCatalog, Catalog, ServiceCatalog, StoredCatalog
 from endive.catalog.kinds import CATALOG_KINDS
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
@@ -187,8 +188,13 @@ class _Lowering:
             committers=self._committers(sources),
             handovers=np.zeros(0, run_state.HANDOVER),
             ages=np.zeros(0, run_state.AGE),
+            kept_tables=np.zeros((0, len(tables)), run_state.TABLE),
+            kept_handles=np.zeros((0, len(tables)), run_state.KEPT),
             known_versions=np.full((len(sources) if classes["keeps_handles"].any() else 0, len(tables)), -1, np.int64),
         )
+        if classes["starts_from_handle"].any():
+            shape = (len(sources), len(tables))
+            world = world._replace(kept_tables=np.zeros(shape, run_state.TABLE), kept_handles=np.zeros(shape, run_state.KEPT))
         world = with_more_slots(world, INITIAL_SLOTS)
         return with_more_handovers(world) if len(world.committers) else world
 
@@ -274,6 +280,7 @@ class _Lowering:
         with_committer = [each.name for each in self.classes if each.committer is not None]
         record["committer"] = with_committer.index(cls.name) if cls.committer is not None else run_state.NO_SLOT
         self._policy(record, policy)
+        record["reads_history"] = _reads_history(cls, policy)
         self._detector(record, config.detector_of(cls))
 
     def _arrivals(self, record: np.void, cls: WorkloadClass) -> None:
@@ -334,7 +341,9 @@ class _Lowering:
         _fill(record, policy.backoff, "backoff_")
         _fill(record, policy.conflicting_manifests, "manifests_")
         record["manifests"] = policy.conflicting_manifests.distribution.parameters
-        record["keeps_handles"] = policy.table_handle == "kept"
+        kept = policy.table_handle == "kept"
+        record["keeps_handles"] = kept
+        record["starts_from_handle"] = kept and policy.path.keeps_files and isinstance(self.config.catalog, ServiceCatalog)
         record["computes"] = policy.client_time is not None
         record["timeout_ms"] = math.inf if policy.total_timeout_ms is None else policy.total_timeout_ms
 
@@ -393,6 +402,15 @@ class _Lowering:
     def _max_tables(self, cls: WorkloadClass) -> int:
         candidates = self.workload.config.num_tables if cls.tables is None else len(cls.tables)
         return candidates if isinstance(cls.tables_per_txn, ZipfCount) else min(cls.tables_per_txn, candidates)
+
+
+def _reads_history(cls: WorkloadClass, policy: CommitPolicy) -> bool:
+    """Return whether an operation of the class depends on the snapshots since its start."""
+    drawn = {operation for operation, weight in cls.operations.items() if weight > 0.0}
+    operations = drawn | {each.operation for each in cls.arrivals.traced if each.operation is not None}
+    settings, path = cls.settings or OperationSettings(), policy.path
+    names = {operation.operation_type for operation in operations} & set(path.operations)
+    return any(reads_history(each) for name in names for each in path.snapshots(name, settings))
 
 
 @lru_cache(maxsize=1)

@@ -36,7 +36,7 @@ from endive.simulation.compiled.run_state import (
     UNUSED,
 )
 from endive.simulation.compiled.streams import resends_ms, storage_uniform
-from endive.simulation.compiled.table_state import review
+from endive.simulation.compiled.table_state import base_table, review
 
 
 @jit
@@ -103,7 +103,7 @@ def make_snapshots(run: Any, txn: Any, slot: int) -> bool:
     txn.written_before = txn.counts[FILE_WRITE] + txn.counts[LIST_WRITE]
     for t in range(txn.written):
         mine = touched_at(run, slot, t)
-        mine.base = table_at(run, mine.table).length
+        mine.base = base_table(run, txn, mine.table).length
         if not _make_snapshot(run, txn, slot, t, traits_at(run, txn.cls, txn.operation)):
             return False
         second = traits_at(run, txn.cls, NUM_OPERATIONS + txn.operation)
@@ -115,7 +115,7 @@ def make_snapshots(run: Any, txn: Any, slot: int) -> bool:
 @jit
 def _make_snapshot(run: Any, txn: Any, slot: int, t: int, traits: Any) -> bool:
     mine = touched_at(run, slot, t)
-    table = table_at(run, mine.table)
+    table = base_table(run, txn, mine.table)
     manifests = table.data + table.deletes
     if traits.data:
         if not _together(run, txn, list_size(run, manifests)):

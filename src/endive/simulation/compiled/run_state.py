@@ -119,6 +119,8 @@ class World(NamedTuple):
     traced_partitions: Ints
     requests: Array
     known_versions: Ints
+    kept_tables: Array
+    kept_handles: Array
     committers: Array
     handovers: Array
     ages: Array
@@ -167,7 +169,7 @@ CLASS = _record(
     "manifests:(4,)f8 manifests_low manifests_high detector real_probability:f8",
     # failures and clients
     "request_error:f8 fatal_error:f8 lost_answer:f8 client_crash:f8 on_unknown status_checks min_wait_ms max_wait_ms",
-    "backoff_kind keeps_handles computes client_time:(4,)f8 committer",
+    "backoff_kind keeps_handles starts_from_handle reads_history computes client_time:(4,)f8 committer",
 )
 
 SOURCE = _record(
@@ -204,7 +206,7 @@ TXN = _in_lines(
     "commit_started_ms key:u8 conflict_index backoff_index",
     # other fields
     "source next_free runtime_ms checkpoint_offset applied table_cursor history_start written_before lost_files failure_index",
-    "known_by_key failed rebased took_effect status_checks final_reason client_index backoff_state_ms",
+    "known_by_key failed on_handle rebased took_effect status_checks final_reason client_index backoff_state_ms",
     # a job with several commits: the number of this one, its key, its runtime, and what came of the commits before
     "job_commit job_key:u8 job_start_ms job_runtime_ms job_failed job_installs",
 )
@@ -244,6 +246,9 @@ AGE = _record("time_ms next")
 
 PARTITION = _record("partition version")
 """A partition that a transaction writes, and its version when read."""
+
+KEPT = _record("known seq history_start")
+"""Handle of a table that a writer keeps at a service, beside the copy of the table: whether there is one, and its place."""
 
 REQUEST = _record("then u:f8 back_ms began_ms queued_ms arrived_ms next next_member serving leads members retries outcome")
 """A request of a transaction at a service: its state, and the next request in the list in which it waits."""
@@ -334,13 +339,15 @@ def with_room_in_history(world: World) -> World:
     first, end = int(run["history_first"]), int(run["history_end"])
     live = world.txns["txn_id"] >= 0
     needed = min(int(world.txns["history_start"][live].min(initial=end)), end)
-    kept = slice(needed - first, end - first)
+    kept = world.kept_handles[world.classes["reads_history"][world.sources["cls"][: len(world.kept_handles)]] != 0]
+    needed = int(kept["history_start"][kept["known"] != 0].min(initial=needed))
+    retained = slice(needed - first, end - first)
     length = len(world.history) if end - needed <= len(world.history) // 2 else 2 * len(world.history)
     while length < end - needed + 2 * (int(run["max_tables"]) + int(run["in_batches"])):
         length *= 2
     history = np.zeros(length, HISTORY)
     partitions = np.zeros((length, world.history_partitions.shape[1]), np.int64)
-    history[: end - needed] = world.history[kept]
-    partitions[: end - needed] = world.history_partitions[kept]
+    history[: end - needed] = world.history[retained]
+    partitions[: end - needed] = world.history_partitions[retained]
     run["history_first"] = needed
     return point(world._replace(history=history, history_partitions=partitions))

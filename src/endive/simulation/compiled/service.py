@@ -11,13 +11,13 @@ from typing import Any
 from endive.arithmetic.costs import BYTES_PER_MIB, any_error_probability
 from endive.arithmetic.manifests import metadata_size
 from endive.simulation.compiled import run_state
-from endive.simulation.compiled.features import HAS_FAILURES, HAS_FILES, HAS_LIMITS
+from endive.simulation.compiled.features import HAS_CLIENTS, HAS_FAILURES, HAS_FILES, HAS_LIMITS
 from endive.simulation.compiled.heap import await_event, push
 from endive.simulation.compiled.iceberg import first_parameter, sized_latency
 from endive.simulation.compiled.jit import inlined, jit
-from endive.simulation.compiled.memory import group_at, request_at, table_at, touched_at, traits_at, txn_at
+from endive.simulation.compiled.memory import class_at, group_at, request_at, table_at, touched_at, traits_at, txn_at
 from endive.simulation.compiled.streams import catalog_uniform, value
-from endive.simulation.compiled.table_state import install
+from endive.simulation.compiled.table_state import install, keep_handles
 from endive.table import APPEND, NO_SNAPSHOT
 
 GOES_ON, REJECTED, WON, LOST, TOO_LARGE, RECOGNISED, UNSERIALIZABLE = range(7)
@@ -195,6 +195,8 @@ def end_load(run: Any, txn: Any, slot: int) -> None:
     """End the service of a load; its response takes longer for more metadata."""
     request = request_at(run, slot)
     request.serving = 0
+    if HAS_CLIENTS and class_at(run, txn.cls).starts_from_handle:
+        keep_handles(run, txn, slot, txn.read)
     _leave(run, request, txn.now_ms)
     back = request.back_ms
     if run.writes_metadata:
@@ -409,6 +411,8 @@ def _decide(run: Any, txn: Any, slot: int, outcome: int) -> None:
         if _moves_ref(run, txn):
             for t in range(txn.written):
                 table_at(run, touched_at(run, slot, t).table).ref += 1
+        if HAS_CLIENTS and class_at(run, txn.cls).starts_from_handle:
+            keep_handles(run, txn, slot, txn.written)
     else:
         run.commit_conflict += 1
 

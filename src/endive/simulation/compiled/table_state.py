@@ -9,20 +9,26 @@ from typing import Any
 
 from endive.arithmetic.manifests import NO_SNAPSHOT, counts_after, hits_of, metadata_size, snapshots_kept, young_before_start
 from endive.arithmetic.validation import nothing_found, reads_history, review_record
-from endive.simulation.compiled.features import HAS_FAILURES, HAS_FILES, HAS_SERVICE
+from endive.simulation.compiled.features import HAS_CLIENTS, HAS_FAILURES, HAS_FILES, HAS_SERVICE
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import (
     age_at,
+    class_at,
     group_at,
     history_at,
     history_partition_at,
+    integers_at,
+    kept_at,
+    kept_table_at,
     partition_at,
     partition_version_at,
     table_at,
     touched_at,
     traits_at,
 )
-from endive.simulation.compiled.run_state import NO_SLOT, NUM_OPERATIONS, UNUSED
+from endive.simulation.compiled.run_state import NO_SLOT, NUM_OPERATIONS, TABLE, UNUSED
+
+_TABLE_WORDS = TABLE.itemsize // 8
 
 
 @jit
@@ -117,6 +123,51 @@ def _remember(run: Any, txn: Any, slot: int, t: int, table: Any, traits: Any, da
 
 
 @jit
+def base_table(run: Any, txn: Any, table_id: int) -> Any:
+    """Return the state of a table that an attempt is based on: the current one, or that of the writer's handle."""
+    if HAS_SERVICE and HAS_CLIENTS and txn.on_handle:
+        return kept_table_at(run, txn.source, table_id)
+    return table_at(run, table_id)
+
+
+@jit
+def keep_handles(run: Any, txn: Any, slot: int, tables: int) -> None:
+    """Keep the state of the first ``tables`` tables of a transaction in the handles of its writer."""
+    for t in range(tables):
+        table_id = touched_at(run, slot, t).table
+        place = txn.source * run.num_tables + table_id
+        now = integers_at(run.tables + 8 * _TABLE_WORDS * table_id, _TABLE_WORDS)
+        copy = integers_at(run.kept_tables + 8 * _TABLE_WORDS * place, _TABLE_WORDS)
+        for word in range(_TABLE_WORDS):
+            copy[word] = now[word]
+        kept = kept_at(run, txn.source, table_id)
+        kept.known = 1
+        kept.seq = group_at(run, txn.group).seq
+        kept.history_start = run.history_end
+
+
+@jit
+def take_kept_snapshot(run: Any, txn: Any, slot: int) -> bool:
+    """Let a transaction start from the handles of its writer, if it has one of each table."""
+    for t in range(txn.read):
+        if not kept_at(run, txn.source, touched_at(run, slot, t).table).known:
+            return False
+    for t in range(txn.read):
+        mine = touched_at(run, slot, t)
+        kept = kept_at(run, txn.source, mine.table)
+        table = kept_table_at(run, txn.source, mine.table)
+        mine.version = table.version
+        mine.ref = table.ref
+        txn.seq = kept.seq if t == 0 else min(txn.seq, kept.seq)
+        if class_at(run, txn.cls).reads_history:
+            txn.history_start = min(txn.history_start, kept.history_start)
+    if HAS_FAILURES:
+        txn.rebased = 0
+    txn.on_handle = 1
+    return True
+
+
+@jit
 def range_has(run: Any, txn: Any, slot: int, t: int, record: Any) -> bool:
     """Return whether one of the transaction's partitions lies within the range of those that a snapshot wrote."""
     if not txn.tracks_partitions or record.partitions < 0:
@@ -144,7 +195,7 @@ def overlaps(run: Any, txn: Any, slot: int, t: int, record: Any, place: int) -> 
 def review(run: Any, txn: Any, slot: int, t: int) -> Any:
     """Review the snapshots since the start, newest first; an operation that depends on none of them reads none."""
     mine = touched_at(run, slot, t)
-    table = table_at(run, mine.table)
+    table = base_table(run, txn, mine.table)
     traits = traits_at(run, txn.cls, txn.operation)
     found = nothing_found()
     if not reads_history(traits):
@@ -167,10 +218,10 @@ def is_head_listed(run: Any, txn: Any, slot: int, t: int) -> bool:
     """Return whether the current manifest list is one of those that validation reads."""
     mine = touched_at(run, slot, t)
     table = table_at(run, mine.table)
-    if table.length <= mine.start:
+    validates = traits_at(run, txn.cls, txn.operation).validates
+    if validates == 0 or table.length <= mine.start:
         return False
-    kind = history_at(run, table.head - run.history_first).kind
-    return kind & traits_at(run, txn.cls, txn.operation).validates != 0  # type: ignore[no-any-return]
+    return history_at(run, table.head - run.history_first).kind & validates != 0  # type: ignore[no-any-return]
 
 
 @jit
