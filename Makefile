@@ -58,6 +58,7 @@ verify: $(STAMP)  ## Compare the simulator with real Iceberg clients (40 min)
 
 numbers: $(STAMP)  ## Run the commands that the documentation shows, and compare their output (1 h)
 	$(BIN)/python docs/check_numbers.py
+	$(BIN)/python docs/run_notebooks.py --check
 
 fuzz-engines: $(STAMP)  ## Run 10,000 random configurations on both engines and check invariants of rows and histories
 	$(BIN)/python -m tests.fuzz_engines --examples 10000

@@ -1,6 +1,7 @@
 """Run the notebooks of the documentation, and store their output.
 
     python docs/run_notebooks.py [NAME...]
+    python docs/run_notebooks.py --check [NAME...]     # compare instead, and exit with 1 if an output differs
 
 Notebooks run in a temporary directory. The same code gives the same output, so a notebook changes only if results do.
 """
@@ -53,12 +54,20 @@ def _keep(output: Any) -> Any:
 
 def main() -> None:
     """Run the notebooks that are named, or all."""
-    wanted = sys.argv[1:]
+    check, wanted = "--check" in sys.argv, [word for word in sys.argv[1:] if word != "--check"]
+    different = []
     for path in list_notebooks():
-        if not wanted or path.stem in wanted:
-            with tempfile.TemporaryDirectory() as folder:
-                nbformat.write(run_notebook(path, Path(folder)), path)
-            print(path.relative_to(FOLDER.parent))
+        if wanted and path.stem not in wanted:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            text = nbformat.writes(run_notebook(path, Path(folder))) + "\n"
+        if check and text.strip() != path.read_text(encoding="utf-8").strip():
+            different.append(path.name)
+        elif not check:
+            path.write_text(text, encoding="utf-8")
+        print(path.relative_to(FOLDER.parent))
+    if different:
+        sys.exit(f"another output than the stored one: {', '.join(different)}; `make notebooks` stores it")
 
 
 if __name__ == "__main__":

@@ -105,12 +105,17 @@ def show(
 
 @commands.command()
 def verify(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
-    """Check that every run is complete: checksums of results, rows that the model can produce, counts against summaries."""
+    """Check that every run is complete: checksums of results, rows that the model can produce, counts against summaries.
+
+    Of a study that `endive pack` packed, also the checksums of all files.
+    """
     with command(json) as output:
         from endive.runs.contents import results_problem
+        from endive.runs.pack import check_pack
         from endive.runs.stored import find_experiments, find_orphans
 
         problems: list[dict[str, Any]] = []
+        problems += [{"experiment": root.name, "seed": None, "problem": problem} for problem in check_pack(root)]
         checked = 0
         for experiment in (*find_experiments(root), *find_orphans(root)):
             problems += [{"experiment": experiment.name, "seed": None, "problem": problem} for problem in experiment.problems()]

@@ -12,7 +12,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Start": ("init", "serve", "examples", "validate", "providers", "protocols", "schema"),
     "Your system": ("import", "replay", "fidelity", "probe", "calibrate", "lab", "observe"),
     "Questions": ("run", "compare", "frontier", "tune"),
-    "Studies": ("sweep", "experiments", "consolidate", "metrics", "report", "plot"),
+    "Studies": ("sweep", "experiments", "consolidate", "metrics", "report", "plot", "pack"),
 }
 """Commands in the order of work; each has a module of its name."""
 EXAMPLES: dict[str, tuple[str, ...]] = {
@@ -42,6 +42,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "metrics": ("endive metrics results",),
     "report": ("endive report results",),
     "plot": ("endive plot results --figure throughput_load --format svg",),
+    "pack": ("endive pack results -o study.zip",),
 }
 """Example calls by command."""
 _WHOLE = 400

@@ -37,6 +37,8 @@ METRICS_TABLES = {
 REPORT, FIGURES_FOLDER = "report.html", "figures"
 FRONTIER, TUNING = "frontier.json", "tune.json"
 REPLICATIONS_FOLDER = "runs"
+PACK_MANIFEST, PACK_LOCK = "pack.json", "requirements.lock"
+"""Files of a packed study: the checksums of all others, and the versions of the packages that made it."""
 _STUDIES_FOLDER = "studies"
 
 
