@@ -6,7 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 from endive.analysis.request_cost import Cost
-from endive.report.phrases import describe_drift, describe_growth, describe_limit, describe_month
+from endive.report.phrases import (
+    describe_drift,
+    describe_growth,
+    describe_limit,
+    describe_month,
+    describe_utilization,
+    warn_utilization,
+)
 
 DAY_MS = 86_400_000.0
 
@@ -55,3 +62,14 @@ def test_the_cost_of_a_month_names_what_has_no_price() -> None:
         "26.28 USD a month at 0.5/s, without catalog reads, which have no price. Set it with --prices FILE."
     )
     assert describe_month(replace(cost, money=None)) is None
+
+
+def test_the_bottleneck_is_named() -> None:
+    busy, idle = [row(catalog_utilization=0.96), row(catalog_utilization=0.98)], [row(catalog_utilization=0.42)]
+    text = (
+        "The catalog's 16 workers are 97% busy: the catalog is the bottleneck. Raise catalog.workers or shorten its service times."
+    )
+    assert describe_utilization(busy, 16) == warn_utilization(busy, 16) == text
+    assert describe_utilization(idle, 1) == "The catalog's worker is 42% busy."
+    assert warn_utilization(idle, 1) is None
+    assert describe_utilization([row(catalog_utilization=None)], 0) is None

@@ -212,8 +212,10 @@ def show_run(
 ) -> None:
     """Measure a run that is on disk and print its metrics and costs; exit with 3 if a condition is met."""
     from endive.analysis.request_cost import basis_of_document, cost_of, rows_by_class
+    from endive.analysis.run_metrics import ALL
     from endive.config.warnings import warnings_of
     from endive.report.judgements import describe_judgement, judgement_as_data
+    from endive.report.phrases import describe_utilization
     from endive.studies.measure import RunFile, measure_one
 
     document, classes = prepared.document, prepared.simulation.config.workload.config.workload_classes
@@ -238,6 +240,7 @@ def show_run(
     )
     output.text(window)
     show_metrics(output, measured, finished.summary["counters"])
+    output.text(describe_utilization([measured.select(ALL, ALL)], document.catalog.workers))
     show_cost(output, cost)
     output.text("", *(f"warning: {each}" for each in warnings), f"{finished.rows:,} rows in {finished.files.results}")
     output.text(*(describe_judgement(each, "the run") for each in judgements))

@@ -37,6 +37,7 @@ from endive.report.phrases import (
     describe_limit,
     describe_overload,
     describe_short_run,
+    describe_utilization,
     describe_window,
     format_bounded,
 )
@@ -457,7 +458,9 @@ def _warn_windows(study: Study, totals: list[Row]) -> Iterator[str]:
         limit = study.manifest.experiments[totals[0]["experiment"]].parameters.get("param_catalog_metadata_limit_bytes")
         drift = describe_drift(totals) if sustained else describe_growth(totals)
         limited = describe_limit(totals[0], limit if isinstance(limit, int) else None)
-        yield from (text for text in (drift, limited) if text is not None)
+        workers = study.manifest.experiments[totals[0]["experiment"]].parameters.get("param_catalog_workers")
+        busy = describe_utilization(totals, workers if isinstance(workers, int) else 0)
+        yield from (text for text in (busy, drift, limited) if text is not None)
         return
     growing = [text for row in totals if (text := describe_growth([row])) is not None]
     if growing:

@@ -24,6 +24,7 @@ from endive.formatting import (
     format_percent,
     format_quantity,
     format_rate,
+    is_known,
     join_names,
 )
 from endive.runs.parameters import PREFIX, SCENARIO_COLUMN
@@ -255,6 +256,32 @@ def describe_short_run(window: Window) -> str | None:
         reached = format_duration(window.needed_ms / 2.0)
         return f"The run is too short: commits start at their steady rate only after {reached}. {needed}"
     return f"The run has not reached a steady state: the number of transactions in flight still changes. {needed}"
+
+
+_BOTTLENECK = 0.9
+"""Utilization from which the workers of a catalog are called the bottleneck."""
+
+
+def describe_utilization(rows: Sequence[Mapping[str, Any]], workers: int) -> str | None:
+    """Return how busy the workers of a catalog service are, and whether they are the bottleneck; None without such a service.
+
+    Args:
+        rows: Metrics of all transactions, of each seed or over seeds.
+        workers: Number of workers of the service.
+    """
+    known = [row["catalog_utilization"] for row in rows if is_known(row.get("catalog_utilization"))]
+    if not known or not workers:
+        return None
+    share = sum(known) / len(known)
+    who = f"The catalog's {workers} workers are" if workers > 1 else "The catalog's worker is"
+    limits = ": the catalog is the bottleneck. Raise catalog.workers or shorten its service times" if share >= _BOTTLENECK else ""
+    return f"{who} {format_percent(share)} busy{limits}."
+
+
+def warn_utilization(rows: Sequence[Mapping[str, Any]], workers: int) -> str | None:
+    """Return that the workers of a catalog service are the bottleneck; None if they are not."""
+    text = describe_utilization(rows, workers)
+    return text if text is not None and "bottleneck" in text else None
 
 
 def describe_month(cost: Cost) -> str | None:

@@ -21,7 +21,7 @@ from endive.config.schema import Document
 from endive.formatting import format_duration, format_percent, is_known, join_ends
 from endive.report import comparison, phrases
 from endive.report.comparison import Comparison, Side
-from endive.report.phrases import describe_drift, describe_overload, describe_window
+from endive.report.phrases import describe_drift, describe_overload, describe_window, warn_utilization
 from endive.report.verdicts import (
     describe_comparison,
     describe_pairs,
@@ -42,11 +42,11 @@ _NOTICEABLE = 0.005
 """The headline names a class whose success is this much below that of all transactions."""
 
 
-def summarize(runs: Sequence[RunMetrics]) -> Answer:
-    """Summarize the runs of a configuration."""
+def summarize(runs: Sequence[RunMetrics], workers: int = 0) -> Answer:
+    """Summarize the runs of a configuration whose catalog service has this number of workers."""
     classes = _classes(runs)
-    window = runs[0].window
-    warnings = tuple(text for text in (_overload(runs), describe_drift(_rows(runs, ALL))) if text)
+    window, busy = runs[0].window, warn_utilization(_rows(runs, ALL), workers)
+    warnings = tuple(text for text in (_overload(runs), busy, describe_drift(_rows(runs, ALL))) if text)
     return Answer(
         tuple(run.seed for run in runs),
         _headline(runs),

@@ -115,7 +115,7 @@ def _(call: messages.Simulate, worker: Worker) -> None:
 
 @perform.register
 def _(call: messages.Summarize, worker: Worker) -> messages.Answer:
-    return summaries.summarize(worker.runs.measure(call.document, call.seeds))
+    return summaries.summarize(worker.runs.measure(call.document, call.seeds), call.document.catalog.workers)
 
 
 @perform.register
