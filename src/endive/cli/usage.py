@@ -11,7 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 GROUPS: dict[str, tuple[str, ...]] = {
     "Start": ("init", "serve", "examples", "validate", "providers", "protocols", "schema"),
     "Your system": ("import", "replay", "fidelity", "probe", "calibrate", "lab", "observe"),
-    "Questions": ("run", "compare", "frontier", "tune"),
+    "Questions": ("run", "compare", "frontier", "tune", "screen"),
     "Studies": ("sweep", "experiments", "consolidate", "metrics", "report", "plot", "pack"),
 }
 """Commands in the order of work; each has a module of its name."""
@@ -37,6 +37,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "frontier": ("endive frontier my.toml --vary workload.ingest.rate --until 'success < 99%'",),
     "tune": ("endive tune my.toml --for 'p99(ingest)' --subject-to 'success >= 99%'",),
+    "screen": ("endive screen my.toml --for 'success(compaction)'",),
     "sweep": ("endive sweep study.toml --dry-run", "endive sweep study.toml --quick -o results"),
     "consolidate": ("endive consolidate results",),
     "metrics": ("endive metrics results",),

@@ -27,6 +27,7 @@ from endive.runs.layout import FRONTIER, REPLICATIONS_FOLDER
 from endive.studies.frontier import Question, estimate_at
 from endive.studies.measure import MetricsOptions, RunMetrics
 from endive.studies.replicate import Replications
+from endive.studies.screening import ScreeningQuestion
 from endive.studies.tuning import TuningQuestion
 from endive.version import get_git_sha
 
@@ -192,7 +193,7 @@ def _plain(numbers: dict[str, Any]) -> dict[str, Any]:
     return {name: value if isinstance(value, str) else finite(value) for name, value in numbers.items()}
 
 
-def origin_of(question: Question | TuningQuestion) -> dict[str, Any]:
+def origin_of(question: Question | TuningQuestion | ScreeningQuestion) -> dict[str, Any]:
     """Return the code, file and overrides that an answer was made with."""
     return {
         "endive_version": __version__,

@@ -35,7 +35,7 @@ METRICS_TABLES = {
 }
 """The names of the tables of metrics, without ending, by the name of their view."""
 REPORT, FIGURES_FOLDER = "report.html", "figures"
-FRONTIER, TUNING = "frontier.json", "tune.json"
+FRONTIER, TUNING, SCREENING = "frontier.json", "tune.json", "screen.json"
 REPLICATIONS_FOLDER = "runs"
 PACK_MANIFEST, PACK_LOCK = "pack.json", "requirements.lock"
 """Files of a packed study: the checksums of all others, and the versions of the packages that made it."""

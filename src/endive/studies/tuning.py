@@ -231,7 +231,7 @@ def read_tuning(
             raise ConfigError("--search", [Problem("", f"unknown settings {group!r}; {nearest(group, GROUPS)}")])
     space = _make_space(today, asked, search or default_groups(constrained=bool(conditions)))
     question = TuningQuestion(str(path), tree, path.parent, overrides, objective, conditions, space, [])
-    space = _add_varied(space, [_parse_dimension(text, partial(_make_backed, question)) for text in vary])
+    space = _add_varied(space, [parse_dimension(text, partial(_make_backed, question), "--vary") for text in vary])
     question = replace(question, space=space)
     for label, settings in (("today", {}), ("Iceberg's defaults", _set_in_sections(space.tuned, ICEBERG_RETRY))):
         made = question.make_document(settings)
@@ -321,12 +321,12 @@ def _set_in_sections(tuned: Sequence[str], values: Mapping[str, Any]) -> Tree:
     return {f"{section}.{name}": value for section in tuned for name, value in values.items()}
 
 
-def _parse_dimension(text: str, document: Callable[[Mapping[str, Any]], Document]) -> Dimension:
-    """Parse a key and its values from ``KEY=LOW..HIGH`` or ``KEY=a,b,c``."""
+def parse_dimension(text: str, document: Callable[[Mapping[str, Any]], Document], source: str) -> Dimension:
+    """Parse a key and its values from ``KEY=LOW..HIGH`` or ``KEY=a,b,c``. Raises ConfigError, which names the source."""
     key, equals, values = text.partition("=")
     key = key.strip()
     if not equals or not key or not values.strip():
-        raise ConfigError("--vary", [Problem("", f"{text!r} is not of the form KEY=LOW..HIGH or KEY=a,b,c")])
+        raise ConfigError(source, [Problem("", f"{text!r} is not of the form KEY=LOW..HIGH or KEY=a,b,c")])
     low, dots, high = values.partition("..")
     if not dots:
         choices = tuple(parse_assignment(f"{key}={value}")[1] for value in values.split(","))
@@ -335,9 +335,9 @@ def _parse_dimension(text: str, document: Callable[[Mapping[str, Any]], Document
         return Dimension(key, choices=choices)
     ends = [plain_value(key, parse_assignment(f"{key}={end}")[1]) for end in (low, high)]
     if not all(isinstance(end, int | float) and not isinstance(end, bool) and math.isfinite(end) for end in ends):
-        raise ConfigError("--vary", [Problem("", f"{text!r}: both ends of a range should be numbers, such as {key}=1..10")])
+        raise ConfigError(source, [Problem("", f"{text!r}: both ends of a range should be numbers, such as {key}=1..10")])
     if not ends[0] < ends[1]:
-        raise ConfigError("--vary", [Problem("", f"{text!r}: {ends[0]:g} should be below {ends[1]:g}")])
+        raise ConfigError(source, [Problem("", f"{text!r}: {ends[0]:g} should be below {ends[1]:g}")])
     for end in ends:
         document({key: end})
     try:
