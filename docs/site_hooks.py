@@ -20,7 +20,7 @@ _LINK = re.compile(r"\]\(((?:\.\./)*)([^)\s:#]+)(#[^)\s]*)?\)")
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the files at the top of the repository, and the examples."""
-    examples = sorted((ROOT / "examples").rglob("*.toml")) + sorted((ROOT / "examples").rglob("*.yml"))
+    examples = sorted((ROOT / "examples").rglob("*.toml"))
     for path in [ROOT / name for name in OUTSIDE] + examples:
         files.append(File.generated(config, path.relative_to(ROOT).as_posix(), content=path.read_text(encoding="utf-8")))
     return files

@@ -241,5 +241,24 @@ def test_overrides_that_examples_suggest_are_valid(example: Path, given: dict[st
     load_document(example, {key: int(value) if value.isdigit() else value for key, value in given.items()})
 
 
-def test_the_citation_is_of_this_version() -> None:
-    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+def test_versions_agree() -> None:
+    """The code is of the first heading of the changelog; the citation is of the latest release."""
+    headings = re.findall(r"^## (\S+) \((.*)\)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert __version__.removesuffix(".dev0") == headings[0][0]
+    assert __version__.endswith(".dev0") == (headings[0][1] == "in progress")
+    released, date = next(heading for heading in headings if heading[1] != "in progress")
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {released}\n" in citation
+    assert f"\ndate-released: {date}\n" in citation
+
+
+def test_the_site_has_every_page() -> None:
+    site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    pages = [path.relative_to(ROOT / "docs").as_posix() for path in (*PAGES[3:], *(ROOT / "docs").rglob("*.ipynb"))]
+    assert [page for page in pages if page not in site] == []
+
+
+def test_the_changelog_of_a_release_is_short() -> None:
+    releases = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[2:]
+    assert releases
+    assert all(release.count("\n") <= 60 for release in releases)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from endive.config.errors import ConfigError
     from endive.results import Chart, Comparison, Configuration, Frontier, Study, Tuning
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "Chart",

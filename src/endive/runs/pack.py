@@ -93,7 +93,7 @@ def lock_versions(package: str = _PACKAGE) -> list[str]:
             distribution = metadata.distribution(name)
         except metadata.PackageNotFoundError:  # another system, or an extra that is not installed
             continue
-        found[key] = distribution.version
+        found[key] = __version__ if key == _PACKAGE else distribution.version
         required = [each for each in distribution.requires or () if "extra ==" not in each]
         waiting += [match[0] for each in required if (match := _NAME.match(each)) is not None]
     return [f"{name}=={version}" for name, version in sorted(found.items())]
