@@ -68,6 +68,34 @@ def test_a_writer_with_a_committer_runs_one_job_at_a_time(engine: Engine) -> Non
 
 
 @both_engines
+def test_the_data_of_a_commit_starts_at_the_last_submission_whose_data_is_visible(engine: Engine) -> None:
+    """Every 500 ms; a commit without retries that meets a rival at 719 ms aborts, and the next one covers both intervals."""
+    tree = fixed(1, 2_500.0, retry=0)
+    tree["workload"] = {
+        "rival": {"periodic": {"interval_ms": 1e6, "phase_ms": 590.0}, "operation": "fast_append", "retry": 9},
+        "w": {"writers": 1, "every_ms": 500.0, "phase": "aligned", "operation": "fast_append", "start_ms": 100.0},
+    }
+    rows = table_of(engine, config_of(tree))[0].to_pandas().sort_values("txn_id")
+    assert list(rows[rows["workload_class"] == "rival"]["t_data_start"]) == [-1.0]
+    own = rows[rows["workload_class"] == "w"]
+    assert list(own["status"]) == ["committed", "aborted", "committed", "committed", "committed"]
+    assert list(own["t_submit"]) == [100.0, 600.0, 1100.0, 1600.0, 2100.0]
+    assert list(own["t_data_start"]) == [100.0, 100.0, 100.0, 1100.0, 1600.0]
+
+
+@both_engines
+def test_the_data_of_a_committer_starts_at_the_previous_job_of_its_oldest_batch(engine: Engine) -> None:
+    cls = {"writers": 3, "every_ms": 200.0, "phase": "aligned", "committer": {"round": "all_writers", "timeout_ms": 150.0}}
+    rows, _ = run(engine, cls, 900.0)
+    assert list(rows["t_submit"]) == [100.0, 300.0, 500.0, 700.0, 900.0]
+    assert list(rows["t_data_start"]) == [0.0, 0.0, 200.0, 400.0, 600.0]
+    # submissions at 0, 30, 60, ... without a writer: a batch has the data since the handoff before it
+    rows, _ = run(engine, {"periodic": {"interval_ms": 30.0}, "committer": {"interval_ms": 90.0}}, 200.0)
+    assert list(rows["t_submit"]) == [100.0, 190.0, 280.0]
+    assert list(rows["t_data_start"]) == [0.0, 100.0, 190.0]
+
+
+@both_engines
 def test_no_writer_of_a_class_starts_after_its_end(engine: Engine) -> None:
     rows, missed = run(engine, {"writers": 1, "every_ms": 100.0, "phase": "aligned", "end_ms": 250.0}, 600.0)
     assert list(rows["t_submit"]) == [0.0, ALONE]

@@ -130,6 +130,7 @@ _RECORDS = (
     *_percentiles("commit_latency", "lower", "the time in the commit protocol over the committed of the cohort"),
     *_percentiles("total_latency", "lower", "the time from submission to commit over the committed of the cohort"),
     *_percentiles("oldest_handover", "lower", "the time from handoff to commit of the oldest file batch of each commit"),
+    *_percentiles("freshness", "lower", "the age of the oldest data of a commit when it becomes visible, weighted by data"),
     Metric("commit_latency_mean_ms", "ms", "lower", "mean time in the commit protocol over the committed of the cohort"),
     Metric("total_latency_mean_ms", "ms", "lower", "mean time from submission to commit over the committed of the cohort"),
     *(

@@ -75,7 +75,7 @@ class CommitTimes:
     def _percentile(self, share: float) -> Bounded:
         n = len(self)
         if n < fewest(share):
-            return _bound(n, self.least, share)
+            return bound_of_few(n, self.least, share)
         place = order_place(n, share)
         rank = self._committed_by(share) if len(self.in_flight) <= n * (1.0 - share) / 2.0 else None
         return Bounded(None if rank is None else self.committed.at(rank), self.least(place), self.most(place))
@@ -131,7 +131,7 @@ def plain_percentiles(values: Ordered, shares: Sequence[float]) -> list[Bounded]
     found = []
     for share in shares:
         if len(values) < fewest(share):
-            found.append(_bound(len(values), values.at, share))
+            found.append(bound_of_few(len(values), values.at, share))
         else:
             value = quantile(values, share)
             found.append(Bounded(value, value, value))
@@ -151,7 +151,7 @@ def order_place(n: int, share: float) -> int:
     return min(max(math.ceil(share * n - 1e-9), 1), n) - 1
 
 
-def _bound(n: int, at: Callable[[int], float], share: float) -> Bounded:
+def bound_of_few(n: int, at: Callable[[int], float], share: float) -> Bounded:
     """Bound a quantile of few values: the greatest order statistic that it reaches with 95% confidence."""
     term, tail = share**n, 0.0  # P(Binomial(n, share) = k) and P(>= k), for k = n, n - 1, ...
     for k in range(n, 0, -1):

@@ -16,6 +16,7 @@ from endive.analysis import Ints, handovers
 from endive.analysis.cohort import Transactions, bound_retries, expected_retries_of_counts, success_range
 from endive.analysis.estimates import at_least, at_most
 from endive.analysis.fairness import FAIRNESS, Fairness, fairness_metrics, fairness_of_commits
+from endive.analysis.freshness import FRESHNESS, WITHOUT_DATA
 from endive.analysis.handovers import FileBatches
 from endive.analysis.metric import ABORT_REASONS
 from endive.analysis.order_statistics import MOST_KEPT, Members
@@ -43,7 +44,9 @@ ALL = ALL_CLASSES
 """Class and operation of totals; a reserved name."""
 TIME_TO_COMMIT = "time_to_commit"
 """Latency of the whole cohort."""
-PERCENTILES = tuple(f"{name}_p{percent}_ms" for name in (TIME_TO_COMMIT, *LATENCIES, handovers.OLDEST) for percent in PERCENTS)
+PERCENTILES = tuple(
+    f"{name}_p{percent}_ms" for name in (TIME_TO_COMMIT, *LATENCIES, handovers.OLDEST, FRESHNESS) for percent in PERCENTS
+)
 
 CONFIGURED = ("cost_per_1000_commits", "cost_per_month", "catalog_utilization")
 """Metrics that depend on the configuration and the summary of a run, too; rows alone leave them without a value."""
@@ -126,7 +129,8 @@ def measure_run(rows: RunColumns, window: Window, most_kept: int = MOST_KEPT) ->
     """
     names = [workload_class for workload_class, _ in rows.groups]
     numbers = np.unique(names, return_inverse=True)[1].astype(np.int64)
-    totals = RunTotals(numbers, window)
+    has_data = np.array([operation not in WITHOUT_DATA for _, operation in rows.groups], np.bool_)
+    totals = RunTotals(numbers, window, has_data)
     has_batches = not rows.is_zero(LONGEST)
     values = RunValues(len(names), window, rows.in_flight(), keep=len(rows) <= most_kept, has_batches=has_batches)
     for chunk in rows.chunks(TOTAL_COLUMNS):
@@ -220,6 +224,7 @@ def _group_metrics(measures: RunMeasures, members: Members) -> dict[str, Any]:
         **totals.states.measure(chosen),
         **dict.fromkeys(CONFIGURED),
         **_named(handovers.OLDEST, plain_percentiles(values.oldest(members), _SHARES)),
+        **_named(FRESHNESS, totals.ages.percentiles(members, _SHARES)),
         **_named(TIME_TO_COMMIT, values.commit_times(members, counts["aborted"]).percentiles(_SHARES)),
         **_latencies(values, members, sums),
         **{f"mean_{name}": _ratio(sums[name], committed) for name in TIME_COLUMNS},

@@ -18,6 +18,7 @@ from endive.analysis import Flags, Floats, Ints
 from endive.analysis.binned_counts import CommittingCounts, NumberCounts, TimeCounts, count_by
 from endive.analysis.cohort import Transactions
 from endive.analysis.fairness import LosingStreaks
+from endive.analysis.freshness import DATA_START, DataAges
 from endive.analysis.handovers import BATCH_COLUMNS, waiting_of_counts
 from endive.analysis.metric import ABORT_REASONS
 from endive.analysis.order_statistics import CountedValues, KeptValues, Members, Ordered, Values
@@ -32,7 +33,7 @@ SUM_COLUMNS = (*COUNT_COLUMNS, *IO_COLUMNS)
 LATENCIES = ("commit_latency", "total_latency")
 """Latencies of the committed transactions of the cohort."""
 SIZE, WAIT, LONGEST = BATCH_COLUMNS
-TOTAL_COLUMNS = (*dict.fromkeys((*SUM_COLUMNS, *TIME_COLUMNS, *LATENCIES, "client", *BATCH_COLUMNS, *STATE_COLUMNS)),)
+TOTAL_COLUMNS = (*dict.fromkeys((*SUM_COLUMNS, *TIME_COLUMNS, *LATENCIES, "client", *BATCH_COLUMNS, *STATE_COLUMNS, DATA_START)),)
 """Columns of rows that totals need."""
 VALUE_COLUMNS = (*LATENCIES, LONGEST)
 """Columns of rows that percentiles need."""
@@ -76,10 +77,12 @@ class RunTotals:
     Args:
         classes: Number of the workload class of each group.
         window: Window of the cohort.
+        has_data: Flags of the groups whose commits make data visible. Default: all.
     """
 
-    def __init__(self, classes: Ints, window: Window) -> None:
+    def __init__(self, classes: Ints, window: Window, has_data: Flags | None = None) -> None:
         number = len(classes)
+        self.ages = DataAges(classes, np.ones(number, np.bool_) if has_data is None else has_data, window)
         self._number = number
         self._classes = classes
         self._window = window
@@ -104,6 +107,8 @@ class RunTotals:
         self._add_handovers(rows)
         self._add_writers(rows, cohort)
         self.states.add(rows.groups, rows.transactions.end_ms, rows.columns, cohort.in_window)
+        submits_ms = rows.transactions.end_ms - rows.columns["total_latency"]
+        self.ages.add(rows.groups, rows.transactions, rows.columns[DATA_START], submits_ms, rows.columns["client"], cohort.done)
         retries = rows.columns["n_retries"]
         finished = rows.transactions.committed | rows.transactions.aborted
         for counts, chosen in ((self.retries_ended, cohort.inside & finished), (self.retries_in_flight, cohort.inside & ~finished)):

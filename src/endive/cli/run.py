@@ -300,11 +300,17 @@ def show_metrics(output: Output, measured: RunMetrics, counters: dict[str, int])
 
 
 def _show_writers(output: Output, named: Sequence[tuple[str, Any]]) -> None:
-    """Print tables of the fairness among writers and of handoffs, where there are writers and committers."""
+    """Print tables of the fairness among writers, of freshness and of handoffs, where there are writers and committers."""
+    from endive.analysis.estimates import at_least
+
     owned = [(name, group) for name, group in named if group["longest_losing_streak"] is not None]
     if owned:
         header = ("", "Jain's index", "without commit", "longest losing streak", "most attempts")
         output.table("\nFairness among writers", header, [(name, *_fairness(group)) for name, group in owned])
+    fresh = [(name, group) for name, group in named if group[at_least("freshness_p50_ms")] is not None]
+    if fresh:
+        rows = [(name, *_percentiles(group, "freshness")) for name, group in fresh]
+        output.table("\nFreshness: age of the oldest data when it becomes visible", ("", "p50", "p95", "p99"), rows)
     batches = [(name, group) for name, group in named if (group["handovers_per_commit"] or 1.0) > 1.0]
     if batches:
         times = ("", "handoffs/s", "per commit", "mean", "oldest p50", "p95", "p99")

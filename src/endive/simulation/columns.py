@@ -117,6 +117,12 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column("batch_longest_wait_ms", "ms", "the longest of these waits"),
     Column(
+        "t_data_start",
+        "ms",
+        "start of the collection of the oldest data that it commits (`writers`, `committer`); otherwise -1",
+        "data_start_ms",
+    ),
+    Column(
         "table_metadata_bytes",
         "state",
         "size of metadata.json right after the commit, the largest of its tables; -1 if not committed or not tracked",

@@ -57,6 +57,7 @@ class CommitterDriver:
         """Let a writer start its next job."""
         self._counters.handovers_begun += 1
         self._committer.open_round(writer, self._engine.now_ms)
+        writer.collect(self._engine.now_ms)
         work_ms = writer.next_work_ms()
         writer.job_end_ms = self._engine.now_ms + work_ms
         self._engine.schedule(HAND_OVER, writer, work_ms, lambda: self._hand_over(writer))
@@ -273,6 +274,8 @@ class ReferenceEngine:
     def submit(self, source: Source, batch: Batch | None = None) -> None:
         """Start the next transaction of a source; ``batch`` has the handoffs that a committer commits by it."""
         txn, streams = source.make(self._next_id, self._env.now)
+        if source.paced and batch is None:
+            txn.batch = Batch(data_start_ms=source.collected_ms)
         self._run(source, txn, streams, batch)
 
     def _run(self, source: Source, txn: Transaction, streams: TransactionStreams, batch: Batch | None) -> None:
@@ -311,6 +314,8 @@ class ReferenceEngine:
             elif source.closed:
                 self.await_arrival(source)
             else:
+                if result.installs:
+                    source.collected_ms = txn.submit_time_ms
                 source.running = False
                 self.start_late(source)
 
@@ -341,4 +346,5 @@ def _in_flight_result(txn: Transaction, now_ms: float) -> TransactionResult:
         workload_class=txn.workload_class,
         tables_written=tuple(sorted(txn.tables_written)),
         client=txn.client,
+        data_start_ms=txn.batch.data_start_ms,
     )

@@ -243,6 +243,7 @@ class Account:
             batch_size=txn.batch.size,
             batch_wait_ms=txn.batch.wait_ms,
             batch_longest_wait_ms=txn.batch.longest_wait_ms,
+            data_start_ms=txn.batch.data_start_ms,
             duplicates=max(self.counts["installs"] - 1, 0),
             orphaned_files=self._orphaned_files(reason),
             **(self._table_state() if status is TransactionStatus.COMMITTED else {}),

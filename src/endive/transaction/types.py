@@ -24,11 +24,12 @@ class TransactionStatus(Enum):
 
 
 class Batch(NamedTuple):
-    """File batches of a commit (1 without a committer), the sum of their waits, and the longest wait, in ms."""
+    """File batches of a commit (1 without a committer), their waits in ms, and the start of their oldest data."""
 
     size: int = 1
     wait_ms: float = 0.0
     longest_wait_ms: float = 0.0
+    data_start_ms: float = -1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,8 @@ class TransactionResult:
     batch_wait_ms: float = 0.0
     """Sum of the waits of the file batches, from the handoff to ``submit_time_ms``."""
     batch_longest_wait_ms: float = 0.0
+    data_start_ms: float = -1.0
+    """Start of the collection of its oldest data; -1 for classes without periodic writers and without a committer."""
     table_metadata_bytes: int = -1
     """Size of metadata.json after the commit, the largest of the written tables; -1 if it is not tracked."""
     table_manifests: int = -1

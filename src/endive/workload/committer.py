@@ -78,12 +78,12 @@ class Committer:
         """True if a round has ended whose file batches wait."""
         self.under_way = 0
         """Number of file batches in the current commit, the first of the queue; 0 without a commit."""
-        self._queue: deque[tuple[float, Source]] = deque()
+        self._queue: deque[tuple[float, Source, float]] = deque()
         self._next_ms = start_ms + settings.interval_ms
 
     def take(self, writer: Source, now_ms: float) -> None:
         """Add a file batch of a writer to the queue."""
-        self._queue.append((now_ms, writer))
+        self._queue.append((now_ms, writer, writer.batch_start_ms(now_ms)))
         if self._deadline_ms < math.inf and writer.round == self._round:
             writer.delivered = True
             self._delivered += 1
@@ -135,9 +135,11 @@ class Committer:
         self._next_ms = now_ms + self.settings.interval_ms
         self._ready = False
         waited_ms = 0.0
-        for handoff_ms, _ in islice(self._queue, self.under_way):
+        data_start_ms = math.inf
+        for handoff_ms, _, start_ms in islice(self._queue, self.under_way):
             waited_ms += now_ms - handoff_ms
-        return Batch(self.under_way, waited_ms, now_ms - self._queue[0][0])
+            data_start_ms = min(data_start_ms, start_ms)
+        return Batch(self.under_way, waited_ms, now_ms - self._queue[0][0], data_start_ms)
 
     def end(self, *, remove: bool) -> list[Source]:
         """End the current commit; with ``remove``, remove its file batches from the queue and return their writers in order."""

@@ -137,6 +137,9 @@ class Source:
         """End of the writer's last job, if the class has a committer."""
         self.late = False
         """True if a paced writer has missed a slot and has not started since."""
+        self.collected_ms = cls.start_ms
+        """Time up to which the data of the source is collected by earlier transactions or jobs."""
+        self._job_data_ms = cls.start_ms
         self.round = 0
         """Round of the committer in which the last job started."""
         self.delivered = False
@@ -193,6 +196,21 @@ class Source:
         """Start of the source; a periodic one submits at that time."""
         cls = self.workload_class
         return cls.start_ms + cls.arrivals.first_ms(self._key, self._client)
+
+    def collect(self, now_ms: float) -> None:
+        """Start a job that collects the data of a numbered writer since its previous job."""
+        if self.writer >= 0:
+            self._job_data_ms, self.collected_ms = self.collected_ms, now_ms
+
+    def batch_start_ms(self, now_ms: float) -> float:
+        """Return the start of the data in a file batch that is handed off now.
+
+        It is the start of the writer's previous job. A source without numbered writers may run several jobs at a time; its data
+        starts at its previous handoff.
+        """
+        if self.writer < 0:
+            self._job_data_ms, self.collected_ms = self.collected_ms, now_ms
+        return self._job_data_ms
 
     def next_work_ms(self) -> float:
         """Return the job duration of the writer's next file batch, and advance the source."""

@@ -120,6 +120,7 @@ def submit(run: Any, txn: Any, slot: int, source: Any, cls: Any) -> None:
     key = derive(source.key, word(ordinal))
     source.ordinal += 1
     txn.client = source.client
+    txn.data_start_ms = source.collected_ms if cls.paced else -1.0
     start_streams(txn, key, source, cls)
     txn.operation = _operation(cls, key)
     txn.runtime_ms = value(run, cls.runtime, uniform_at(key, _RUNTIME, 0))

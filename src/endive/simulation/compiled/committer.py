@@ -82,6 +82,8 @@ def _begin_work(run: Any, source_id: int, cls: Any, committer: Any) -> None:
         begin_job(source)
     run.handovers_begun += 1
     run.handovers_held += 1
+    if source.client >= 0:
+        _collect(run, source)
     work_ms = value(run, cls.runtime, uniform_at(derive(source.key, word(source.ordinal)), _RUNTIME, 0))
     if cls.submissions:
         given_ms = submission_at(run, cls.first_submission + source.ordinal).runtime_ms
@@ -92,6 +94,13 @@ def _begin_work(run: Any, source_id: int, cls: Any, committer: Any) -> None:
     _push(run, HAND_OVER, source_id, work_ms)
     if committer.round == ALL_WRITERS:
         _open_round(run, source, committer)
+
+
+@jit
+def _collect(run: Any, source: Any) -> None:
+    """Start to collect the data of the next file batch of a source."""
+    source.job_data_ms = source.collected_ms
+    source.collected_ms = run.now_ms
 
 
 @jit
@@ -130,6 +139,9 @@ def _hand_over(run: Any, source_id: int, cls: Any, committer: Any) -> None:
     run.handover_free = handover.next
     handover.time_ms = run.now_ms
     handover.source = source_id
+    if source.client < 0:
+        _collect(run, source)
+    handover.data_start_ms = source.job_data_ms
     handover.next = NO_SLOT
     if committer.head == NO_SLOT:
         committer.head = place
@@ -197,14 +209,17 @@ def begin_batch(run: Any, txn: Any, cls: Any) -> None:
     committer.next_ms = run.now_ms + committer.interval_ms
     committer.ready = 0
     waited = 0.0
+    data_start_ms = math.inf
     place = committer.head
     for _ in range(batch):
         handover = handover_at(run, place)
         waited += run.now_ms - handover.time_ms
+        data_start_ms = min(data_start_ms, handover.data_start_ms)
         place = handover.next
     txn.runtime_ms = 0.0
     txn.batch_size = batch
     txn.batch_wait_ms = waited
+    txn.data_start_ms = data_start_ms
     txn.batch_longest_wait_ms = run.now_ms - handover_at(run, committer.head).time_ms
 
 

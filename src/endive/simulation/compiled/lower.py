@@ -365,7 +365,26 @@ class _Lowering:
         if isinstance(source, workload.CommitterSource):
             end_ms = -math.inf
         base_ms = self.config.policy_of(source.workload_class).backoff.base_ms
-        return (place, source.key, 0, source.writer, source.first_ms, end_ms, base_ms, 0, 0, 0, 0, 0, math.inf, 0, 0)
+        start_ms = source.workload_class.start_ms
+        return (
+            place,
+            source.key,
+            0,
+            source.writer,
+            source.first_ms,
+            end_ms,
+            base_ms,
+            0,
+            0,
+            0,
+            0,
+            0,
+            math.inf,
+            0,
+            0,
+            start_ms,
+            start_ms,
+        )
 
     def _tables(self) -> tuple[run_state.Array, run_state.Ints]:
         topology = self.workload.config

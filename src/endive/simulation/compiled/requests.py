@@ -91,6 +91,8 @@ def finish(run: Any, txn: Any, slot: int) -> None:
     elif class_at(run, txn.cls).waits:
         await_arrival(run, source_id)
     elif class_at(run, txn.cls).paced:
+        if txn.installs:
+            source_at(run, source_id).collected_ms = txn.submit_ms
         source_at(run, source_id).running = 0
         start_late(run, source_id, 0)
 
@@ -117,6 +119,7 @@ def _continue_job(run: Any, txn: Any, slot: int) -> bool:
     txn.txn_id = run.next_id
     run.next_id += 1
     txn.submit_ms = txn.now_ms
+    txn.data_start_ms = -1.0
     left_ms = txn.job_start_ms + txn.job_runtime_ms * txn.job_commit / cls.commits_per_job - txn.now_ms
     if step(run, txn, run_state.RUNTIME, max(0.0, left_ms)):
         await_event(run, txn, slot, run_state.NEXT_COMMIT, 0.0)

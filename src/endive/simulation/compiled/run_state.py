@@ -173,7 +173,8 @@ CLASS = _record(
 )
 
 SOURCE = _record(
-    "cls key:u8 ordinal client first_ms end_ms backoff_state_ms uncommitted blocked running late due job_end_ms round delivered"
+    "cls key:u8 ordinal client first_ms end_ms backoff_state_ms uncommitted blocked running late due job_end_ms round delivered",
+    "collected_ms job_data_ms",
 )
 
 COMMITTER = _record(
@@ -182,7 +183,7 @@ COMMITTER = _record(
 )
 """A committer: its source, settings, list of handoffs (the first are under way), events in the queue, and its open round."""
 
-HANDOVER = _record("time_ms source next")
+HANDOVER = _record("time_ms source next data_start_ms")
 
 SUBMISSION = _record("time_ms operation runtime_ms table first_partition partitions")
 """A submission of a trace; negative values are drawn. Partitions are a range of ``World.traced_partitions``."""
@@ -190,7 +191,7 @@ SUBMISSION = _record("time_ms operation runtime_ms table first_partition partiti
 _ROW = (
     "now_ms txn_id cls operation written event_count retries false_conflicts",
     f"times:(6,)f8 counts:({NUM_COUNTS},)i8 commit_latency_ms status reason submit_ms entered_ms restarts real_conflicts",
-    "client unknown_outcomes installs table_metadata_bytes table_manifests table_snapshots",
+    "client unknown_outcomes installs table_metadata_bytes table_manifests table_snapshots data_start_ms",
     "batch_size batch_wait_ms batch_longest_wait_ms",
 )
 ROW = _record(*_ROW)

@@ -1,0 +1,135 @@
+"""Measure freshness: the age of the oldest data of a commit when it becomes visible, for classes with writers or a committer.
+
+The age counts from the start of the collection of the data (column ``t_data_start``). Percentiles are over data, not over commits:
+a commit counts by the time from that start to its submission. Data of an aborted transaction belongs to the next commit of its
+writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from endive.analysis import Flags, Floats, Ints
+from endive.analysis.order_statistics import SortedValues
+from endive.analysis.percentiles import NOTHING, Bounded, bound_of_few, fewest
+
+if TYPE_CHECKING:
+    from endive.analysis.cohort import Transactions
+    from endive.analysis.warmup import Window
+
+FRESHNESS = "freshness"
+DATA_START = "t_data_start"
+WITHOUT_DATA = frozenset({"rewrite_files", "expire_snapshots", "read_only"})
+"""Operations that make no new data visible."""
+
+
+@dataclass(frozen=True)
+class _Last:
+    """Last transaction of a writer."""
+
+    group: int
+    committed: bool
+    start_ms: float
+    submit_ms: float
+    end_ms: float
+
+
+class DataAges:
+    """Ages of the data of commits by group, and data that is not visible at the end of the run.
+
+    Args:
+        classes: Number of the workload class of each group.
+        has_data: Flags of the groups whose commits make data visible.
+        window: Window of the cohort.
+    """
+
+    def __init__(self, classes: Ints, has_data: Flags, window: Window) -> None:
+        self._classes = classes
+        self._has_data = has_data
+        self._window = window
+        self._groups: list[Ints] = []
+        self._ages: list[Floats] = []
+        self._spans: list[Floats] = []
+        self._last: dict[tuple[int, int], _Last] = {}
+
+    def add(
+        self, groups: Ints, transactions: Transactions, starts_ms: Floats, submits_ms: Floats, clients: Ints, done: Flags
+    ) -> None:
+        """Add rows in their order; ``done`` are the commits of the cohort."""
+        if starts_ms.strides == (0,) and len(starts_ms) and starts_ms[0] < 0.0:
+            return
+        owned = (starts_ms >= 0.0) & self._has_data[groups]
+        chosen = owned & done
+        self._groups.append(groups[chosen])
+        self._ages.append((transactions.end_ms - starts_ms)[chosen])
+        self._spans.append((submits_ms - starts_ms)[chosen])
+        places = np.flatnonzero(owned)[::-1]
+        keys = np.stack((self._classes[groups[places]], clients[places]))
+        _, firsts = np.unique(keys, axis=1, return_index=True)
+        for place in places[firsts].tolist():
+            key = (int(self._classes[groups[place]]), int(clients[place]))
+            self._last[key] = _Last(
+                int(groups[place]),
+                bool(transactions.committed[place]),
+                float(starts_ms[place]),
+                float(submits_ms[place]),
+                float(transactions.end_ms[place]),
+            )
+
+    def percentiles(self, members: Sequence[int], shares: Sequence[float]) -> list[Bounded]:
+        """Return percentiles of the age of some groups; data that is not visible at the end is older than so far."""
+        groups = np.concatenate([np.zeros(0, np.int64), *self._groups])
+        own = np.isin(groups, members)
+        ages, spans = (np.concatenate([np.zeros(0), *each])[own] for each in (self._ages, self._spans))
+        window = self._window
+        pending = [
+            each
+            for each in self._last.values()
+            if each.group in members and not each.committed and window.start_ms <= each.submit_ms <= window.end_ms
+        ]
+        waiting_ages = np.array([each.end_ms - each.start_ms for each in pending])
+        waiting_spans = np.array([each.submit_ms - each.start_ms for each in pending])
+        return weighted_percentiles(ages, spans, waiting_ages, waiting_spans, shares)
+
+
+def weighted_percentiles(
+    ages_ms: Floats, weights: Floats, waiting_ms: Floats, waiting_weights: Floats, shares: Sequence[float]
+) -> list[Bounded]:
+    """Return percentiles of weighted ages, some of which are known only as lower bounds.
+
+    The quantile is the smallest age up to which a share of the weight lies. It has a value if at most half as much weight is
+    waiting as lies above it.
+
+    Args:
+        ages_ms: Ages of visible data.
+        weights: Weights of these ages.
+        waiting_ms: Ages so far of data that is not visible.
+        waiting_weights: Weights of these ages.
+        shares: Percentiles as shares.
+    """
+    ages, all_weights = np.concatenate((ages_ms, waiting_ms)), np.concatenate((weights, waiting_weights))
+    highest = np.concatenate((ages_ms, np.full(len(waiting_ms), np.inf)))
+    weighty = all_weights > 0.0
+    ages, highest, all_weights = ages[weighty], highest[weighty], all_weights[weighty]
+    if not len(ages):
+        return [NOTHING for _ in shares]
+    waiting = float(waiting_weights.sum() / all_weights.sum())
+    found = []
+    for share in shares:
+        if len(ages) < fewest(share):
+            found.append(bound_of_few(len(ages), SortedValues(np.sort(ages)).at, share))
+            continue
+        low, high = _weighted_quantile(ages, all_weights, share), _weighted_quantile(highest, all_weights, share)
+        found.append(Bounded(high if waiting <= (1.0 - share) / 2.0 else None, low, high))
+    return found
+
+
+def _weighted_quantile(values: Floats, weights: Floats, share: float) -> float:
+    order = np.argsort(values, kind="stable")
+    cumulative = np.cumsum(weights[order])
+    place = int(np.searchsorted(cumulative, share * cumulative[-1] * (1.0 - 1e-12)))
+    return float(values[order][min(place, len(values) - 1)])
