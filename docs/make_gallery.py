@@ -159,6 +159,13 @@ STUDIES = (
         "Checking the catalog and idempotency keys cost little. A blind retry repeats a commit that took effect; the column "
         "`duplicates` counts these commits.",
     ),
+    Study(
+        "failing_requests",
+        "Requests that fail for good",
+        "question",
+        "After its job, an append of a container sends five requests until it has committed. If 5% of the requests to a REST "
+        "catalog and its object store fail for good, 22% of the appends abort. None aborts if the SDK sends failed requests again.",
+    ),
 )
 """Studies of the gallery. A study is listed once its figure exists."""
 
