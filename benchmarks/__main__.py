@@ -21,6 +21,7 @@ from benchmarks.engines import measure_engines
 from benchmarks.growth import measure_growth, measure_memory
 from benchmarks.live import measure_live
 from benchmarks.measure import ROOT
+from benchmarks.picks import measure_picks
 from benchmarks.pipeline import measure_pipeline, measure_scale
 from benchmarks.reference import measure_reference
 from benchmarks.report import measure_report
@@ -33,6 +34,7 @@ from endive.version import get_git_sha
 PARTS: dict[str, Callable[[float], Any]] = {
     "engines": lambda shorter: list(measure_engines(shorter)),
     "growth": measure_growth,
+    "picks": measure_picks,
     "memory": measure_memory,
     "startup": lambda _: measure_startup(),
     "reference": measure_reference,

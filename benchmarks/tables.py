@@ -15,6 +15,7 @@ _MARKS = {True: "[green]yes[/]", False: "[red]no[/]", None: ""}
 _COLUMNS: dict[str, tuple[str, ...]] = {
     "engines": ("case", "transactions", "reference_txn_per_s", "compiled_txn_per_s", "ratio", "ns_per_draw", "peak_mib"),
     "growth": ("case", "transactions", "us_per_txn", "relative"),
+    "picks": ("case", "transactions", "us_per_txn", "cpu_s", "estimated_cpu_s"),
     "memory": ("case", "transactions", "peak_mib", "cpu_s"),
     "startup": ("case", "wall_s", "cpu_s"),
     "simpy": ("case", "events", "reference_us_per_event", "simpy_us_per_event", "ratio"),

@@ -13,6 +13,7 @@ from endive.arithmetic.backoff import backoff_ms
 from endive.arithmetic.costs import (
     failed_answer_ms,
     fractional_count,
+    insert_pick,
     lower_bound,
     manifests_to_merge,
     moment_of_effect_ms,
@@ -148,13 +149,31 @@ class TestLowerBound:
         assert lower_bound([0.0, 1.0, 2.0, 3.0, 4.0], 2, 3.5) == 1
 
 
+def pick_free(sums: list[float], n: int, chosen: list[int], n_chosen: int, u: float) -> int:
+    """Pick with the earlier picks inserted one by one, in any order."""
+    ordered, before = [0] * n_chosen, [0.0] * n_chosen
+    for number, item in enumerate(reversed(chosen[:n_chosen])):
+        insert_pick(sums, ordered, before, number, item)
+    assert ordered == chosen[:n_chosen]
+    return pick(sums, n, ordered, before, n_chosen, u)
+
+
+def pick_by_scan(sums: list[float], n: int, chosen: list[int], u: float) -> int:
+    """Step past every chosen item in turn."""
+    x = u * (sums[n] - sum(sums[c + 1] - sums[c] for c in chosen))
+    for c in chosen:
+        if x >= sums[c]:
+            x += sums[c + 1] - sums[c]
+    return bisect_right(sums, x, 1, n) - 1
+
+
 class TestPick:
     @settings(derandomize=True, deadline=None, max_examples=500)
     @given(st.data(), weights, unit)
     def test_it_never_takes_a_chosen_item_and_stays_in_range(self, data: st.DataObject, masses: list[float], u: float) -> None:
         n = len(masses)
         chosen = sorted(data.draw(st.sets(st.integers(0, n - 1), max_size=n - 1)))
-        item = pick(cumulative(masses), n, chosen, len(chosen), u)
+        item = pick_free(cumulative(masses), n, chosen, len(chosen), u)
         assert 0 <= item < n
         assert item not in chosen
 
@@ -165,25 +184,25 @@ class TestPick:
         sums = cumulative([1.0 / k**alpha for k in range(1, n + 1)])
         chosen: list[int] = []
         for _ in range(n):
-            insort(chosen, pick(sums, n, chosen, len(chosen), u))
+            insort(chosen, pick_free(sums, n, chosen, len(chosen), u))
         assert chosen == list(range(n))
 
     def test_the_first_n_chosen_are_left_out_and_no_more(self) -> None:
         sums = cumulative([1.0, 1.0, 1.0])
-        assert {pick(sums, 3, [1, 2], 1, u) for u in uniform_grid(30)} == {0, 2}
+        assert {pick_free(sums, 3, [1, 2], 1, u) for u in uniform_grid(30)} == {0, 2}
 
     @pytest.mark.parametrize("chosen", [[], [0], [1], [3], [0, 1], [1, 3], [0, 2, 3]])
     @pytest.mark.parametrize("masses", [[4.0, 2.0, 1.0, 1.0], [4.0, 2.0, 0.1, 0.1], [0.1, 0.1, 1.0, 5.0]])
     def test_each_free_item_covers_its_share_of_the_uniform(self, masses: list[float], chosen: list[int]) -> None:
         grid = uniform_grid(8400)
-        picks = [pick(cumulative(masses), 4, chosen, len(chosen), u) for u in grid]
+        picks = [pick_free(cumulative(masses), 4, chosen, len(chosen), u) for u in grid]
         left = sum(weight for item, weight in enumerate(masses) if item not in chosen)
         for item, weight in enumerate(masses):
             share = 0.0 if item in chosen else weight / left
             assert picks.count(item) == pytest.approx(len(grid) * share, abs=1.0)
 
     def test_the_pick_grows_with_the_uniform(self) -> None:
-        picks = [pick(cumulative([3.0, 1.0, 2.0, 5.0]), 4, [1], 1, u) for u in uniform_grid(500)]
+        picks = [pick_free(cumulative([3.0, 1.0, 2.0, 5.0]), 4, [1], 1, u) for u in uniform_grid(500)]
         assert picks == sorted(picks)
 
     def test_successive_picks_have_the_probabilities_of_sampling_without_replacement(self) -> None:
@@ -199,7 +218,7 @@ class TestPick:
             chosen: list[int] = []
             order: list[int] = []
             for _ in range(3):
-                item = pick(sums, 4, chosen, len(chosen), stream.random_sample())
+                item = pick_free(sums, 4, chosen, len(chosen), stream.random_sample())
                 insort(chosen, item)
                 order.append(item)
             observed[order[0], order[1], order[2]] += 1
@@ -212,7 +231,17 @@ class TestPick:
         for _ in range(10_000):
             chosen: list[int] = []
             for _ in range(3):
-                insort(chosen, pick(sums, 5, chosen, len(chosen), stream.random_sample()))
+                insort(chosen, pick_free(sums, 5, chosen, len(chosen), stream.random_sample()))
             counts[tuple(chosen)] = counts.get(tuple(chosen), 0) + 1
         assert len(counts) == 10
         assert stats.chisquare(list(counts.values())).pvalue > 1e-4
+
+    @pytest.mark.parametrize("alpha", [0.0, 1.5])
+    def test_it_picks_what_a_scan_over_all_chosen_items_picks(self, alpha: float) -> None:
+        sums, stream = cumulative([1.0 / k**alpha for k in range(1, 301)]), Stream(run_key(23))
+        chosen, before = [0] * 200, [0.0] * 200
+        for number in range(200):
+            u = stream.random_sample()
+            item = pick(sums, 300, chosen, before, number, u)
+            assert item == pick_by_scan(sums, 300, chosen[:number], u)
+            insert_pick(sums, chosen, before, number, item)

@@ -81,3 +81,15 @@ def test_more_load_is_more_work_than_in_proportion() -> None:
     little, much = (expected_work(built(workload={"writers": {"rate": rate, **APPENDS}})) for rate in (1.0, 8.0))
     assert much.transactions == pytest.approx(8.0 * little.transactions)
     assert much.steps > 16.0 * little.steps
+
+
+def test_picks_of_partitions_are_part_of_the_work() -> None:
+    def picks(partitions: int) -> float:
+        catalog = {"partitions": {"num_partitions": 500}}
+        workload = {"writers": {"rate": 1.0, "partitions_per_txn": partitions, **APPENDS}}
+        found = expected_work(built(catalog=catalog, workload=workload))
+        return found.picks / found.transactions
+
+    assert picks(1) == 0.0
+    assert 200.0 < picks(100) < picks(200) / 2.0
+    assert picks(2_000) == picks(500)

@@ -77,25 +77,33 @@ def lower_bound(cumulative: object, n: int, x: float) -> int:
     return low
 
 
-def pick(cumulative: object, n: int, chosen: object, n_chosen: int, u: float) -> int:
+def pick(cumulative: object, n: int, chosen: object, before: object, n_chosen: int, u: float) -> int:
     """Draw one of the first ``n`` items by weight, without those already chosen.
 
     ``cumulative[i]`` is the sum of the weights of the items before i. ``chosen`` holds the ``n_chosen`` earlier picks in
-    ascending order. One uniform makes one pick: it is laid over the weight that is left, and stepped past each chosen item.
+    ascending order, and ``before`` the weight of the picks before each of them (see ``insert_pick``). One uniform makes one pick:
+    it is laid over the weight that is left, and moved past the chosen items below it, which a binary search finds.
     """
-    left = cumulative[n]  # type: ignore[index]
-    for i in range(n_chosen):
-        c = chosen[i]  # type: ignore[index]
-        left -= cumulative[c + 1] - cumulative[c]  # type: ignore[index]
-    x = u * left
-    for i in range(n_chosen):
-        c = chosen[i]  # type: ignore[index]
-        if x >= cumulative[c]:  # type: ignore[index]
-            x += cumulative[c + 1] - cumulative[c]  # type: ignore[index]
+    if n_chosen == 0:
+        return lower_bound(cumulative, n, u * cumulative[n])  # type: ignore[index]
+    last = chosen[n_chosen - 1]  # type: ignore[index]
+    x = u * (cumulative[n] - (before[n_chosen - 1] + (cumulative[last + 1] - cumulative[last])))  # type: ignore[index]
+    low, high = 0, n_chosen
+    while low < high:
+        middle = (low + high) // 2
+        if x >= cumulative[chosen[middle]] - before[middle]:  # type: ignore[index]
+            low = middle + 1
+        else:
+            high = middle
+    if low > 0:
+        c = chosen[low - 1]  # type: ignore[index]
+        x += before[low - 1] + (cumulative[c + 1] - cumulative[c])  # type: ignore[index]
     item = lower_bound(cumulative, n, x)
-    for i in range(n_chosen):  # rounding may land on the edge of a chosen item: take the next free one
+    i = low - 1 if low > 0 else 0
+    while i < n_chosen and chosen[i] <= item:  # type: ignore[index]
         if chosen[i] == item:  # type: ignore[index]
-            item += 1
+            item += 1  # rounding may land on the edge of a chosen item: take the next free one
+        i += 1
     if item < n:
         return item
     item = n - 1
@@ -103,6 +111,21 @@ def pick(cumulative: object, n: int, chosen: object, n_chosen: int, u: float) ->
         if chosen[i] == item:  # type: ignore[index]
             item -= 1
     return item
+
+
+def insert_pick(cumulative: object, chosen: object, before: object, n_chosen: int, item: int) -> None:
+    """Insert a pick into ``n_chosen`` earlier ones in ascending order, with the weight of the picks before each."""
+    weight = cumulative[item + 1] - cumulative[item]  # type: ignore[index]
+    j = n_chosen
+    while j > 0 and chosen[j - 1] > item:  # type: ignore[index]
+        chosen[j] = chosen[j - 1]  # type: ignore[index]
+        before[j] = before[j - 1] + weight  # type: ignore[index]
+        j -= 1
+    chosen[j] = item  # type: ignore[index]
+    before[j] = 0.0  # type: ignore[index]
+    if j > 0:
+        previous = chosen[j - 1]  # type: ignore[index]
+        before[j] = before[j - 1] + (cumulative[previous + 1] - cumulative[previous])  # type: ignore[index]
 
 
 def store_resend_wait_ms(refusals: int, u: float) -> float:

@@ -114,7 +114,7 @@ class Speed:
 
     def cpu_seconds(self, work: ExpectedWork, runs: int = 1) -> float:
         """Return the CPU time of some work, divided into a number of runs."""
-        return runs * self.run_s + self.transaction_s * work.transactions + self.step_s * (work.steps + work.accesses)
+        return runs * self.run_s + self.transaction_s * work.transactions + self.step_s * (work.steps + work.accesses + work.picks)
 
 
 USUAL = Speed()

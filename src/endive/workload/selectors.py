@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from bisect import insort
 from functools import cache
 
-from endive.arithmetic.costs import pick
+from endive.arithmetic.costs import insert_pick, pick
 from endive.randomness import RandomSource
 
 Selection = tuple[frozenset[int], frozenset[int]]
@@ -63,11 +62,12 @@ class WeightedSelector:
     def picks(self, n: int, total: int, rng: RandomSource) -> list[int]:
         """Return ``n`` of ``total`` items (all, if there are fewer), in the order of the draws."""
         cumulative = zipf_cumulative(total, self.alpha)
-        chosen: list[int] = []
+        count = min(n, total)
+        chosen, before = [0] * count, [0.0] * count
         picks: list[int] = []
-        for _ in range(min(n, total)):
-            item = pick(cumulative, total, chosen, len(chosen), rng.random_sample())
-            insort(chosen, item)
+        for number in range(count):
+            item = pick(cumulative, total, chosen, before, number, rng.random_sample())
+            insert_pick(cumulative, chosen, before, number, item)
             picks.append(item)
         return picks
 

@@ -291,6 +291,14 @@ class Source:
                 return operation
         return next(operation for operation, weight in reversed(self._operations) if weight > 0.0)
 
+    @cached_property
+    def _candidates_by_group(self) -> dict[int, list[int]]:
+        """Tables that the class may choose, by table group."""
+        found: dict[int, list[int]] = {}
+        for table in self._candidates:
+            found.setdefault(self._config.groups[table], []).append(table)
+        return found
+
     def _tables(self, rng: RandomSource) -> tuple[frozenset[int], frozenset[int]]:
         """Select tables: the first among all tables of the class, the others within its table group."""
         cls, candidates = self.workload_class, self._candidates
@@ -300,8 +308,8 @@ class Source:
             return frozenset(candidates[i] for i in read), frozenset(candidates[i] for i in written)
         first = candidates[next(iter(cls.table_selector.select(n_tables=1, total_tables=len(candidates), rng=rng)[0]))]
         group = self._config.groups[first]
-        others = [table for table in candidates if table != first and self._config.groups[table] == group]
-        if count == 1 or not others:
+        others = [table for table in self._candidates_by_group[group] if table != first] if count > 1 else []
+        if not others:
             return frozenset({first}), frozenset({first})
         selector = cls.table_selector
         if isinstance(selector, selectors.WeightedSelector):
@@ -314,7 +322,7 @@ class Source:
         count = self.workload_class.tables_per_txn
         if isinstance(count, ZipfCount):
             total = len(self._candidates)
-            return 1 + pick(selectors.zipf_cumulative(total, count.alpha), total, (), 0, rng.random_sample())
+            return 1 + pick(selectors.zipf_cumulative(total, count.alpha), total, (), (), 0, rng.random_sample())
         return count
 
     def _partitions(self, tables: frozenset[int], mean: float, rng: RandomSource) -> dict[int, frozenset[int]]:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from endive.arithmetic.backoff import AIMD, state_after_commit_ms
-from endive.arithmetic.costs import fractional_count, pick, scheduled_delay_ms
+from endive.arithmetic.costs import fractional_count, insert_pick, pick, scheduled_delay_ms
 from endive.arithmetic.draws import derive, keyed_uniform
 from endive.randomness import Purpose
 from endive.simulation.compiled import run_state
@@ -283,7 +283,7 @@ def _choose_tables(run: Any, txn: Any, slot: int, cls: Any) -> None:
     if cls.table_count_weights >= 0:
         weights = floats_at(run.weights + 8 * cls.table_count_weights, candidates + 1)
         nothing = integers_at(run.scratch, 0)
-        count = 1 + pick(weights, candidates, nothing, 0, uniform_at(txn.key, _TABLES, draws))
+        count = 1 + pick(weights, candidates, nothing, weights, 0, uniform_at(txn.key, _TABLES, draws))
         draws += 1
     txn.written = 1
     txn.read = 1
@@ -310,6 +310,8 @@ def _choose_in_group(run: Any, txn: Any, slot: int, cls: Any, count: int, draws:
     first = candidate_at(run, cls.first_candidate + _picked(run, 0)).value
     txn.group = table_at(run, first).group
     touched_at(run, slot, 0).table = first
+    if count == 1 or run.num_groups == run.num_tables:
+        return
     others = integers_at(run.scratch + 16 * run.scratch_length, run.scratch_length)
     n_others = 0
     for i in range(cls.candidates):
@@ -350,15 +352,12 @@ def _pick_items(run: Any, weights_index: int, n: int, total: int, key: int, purp
     weights = floats_at(run.weights + 8 * weights_index, total + 1)
     picks = integers_at(run.scratch, run.scratch_length)
     chosen = integers_at(run.scratch + 8 * run.scratch_length, run.scratch_length)
+    before = floats_at(run.scratch + 24 * run.scratch_length, run.scratch_length)
     stream = derive(key, word(purpose))
     for i in range(n):
-        item = pick(weights, total, chosen, i, keyed_uniform(stream, word(first_draw + i)))
+        item = pick(weights, total, chosen, before, i, keyed_uniform(stream, word(first_draw + i)))
         picks[i] = item
-        j = i - 1
-        while j >= 0 and chosen[j] > item:
-            chosen[j + 1] = chosen[j]
-            j -= 1
-        chosen[j + 1] = item
+        insert_pick(weights, chosen, before, i, item)
 
 
 @jit
@@ -379,5 +378,21 @@ def _choose_partitions(run: Any, txn: Any, slot: int, cls: Any) -> None:
         _pick_items(run, cls.partition_weights, n, end - first, txn.key, _PARTITIONS, draws)
         draws += n
         mine.partitions = _written_count(n, cls.partition_write_fraction)
-        for p in range(mine.partitions):
-            partition_at(run, slot, t, p).partition = first + _picked(run, p)
+        _keep_sorted(run, slot, t, first, n, mine.partitions)
+
+
+@jit
+def _keep_sorted(run: Any, slot: int, t: int, first: int, n: int, written: int) -> None:
+    """Keep the first picks as the partitions of a table, in ascending order."""
+    if written == n:
+        chosen = integers_at(run.scratch + 8 * run.scratch_length, run.scratch_length)
+        for p in range(n):
+            partition_at(run, slot, t, p).partition = first + chosen[p]
+        return
+    for p in range(written):
+        partition = first + _picked(run, p)
+        q = p
+        while q > 0 and partition_at(run, slot, t, q - 1).partition > partition:
+            partition_at(run, slot, t, q).partition = partition_at(run, slot, t, q - 1).partition
+            q -= 1
+        partition_at(run, slot, t, q).partition = partition

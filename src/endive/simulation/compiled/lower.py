@@ -177,7 +177,7 @@ class _Lowering:
             weights=np.array(self.weights or [0.0]),
             quantiles=_quantiles(len(QUANTILES)),
             candidates=np.array(self.candidates, np.int64),
-            scratch=np.zeros((3, self.most_items), np.int64),
+            scratch=np.zeros((4, self.most_items), np.int64),
             traits=self._traits(),
             history=np.zeros(INITIAL_HISTORY * max_tables if tracked else 0, run_state.HISTORY),
             history_partitions=np.zeros((INITIAL_HISTORY * max_tables if tracked else 0, max_partitions), np.int64),

@@ -183,11 +183,15 @@ def overlaps(run: Any, txn: Any, slot: int, t: int, record: Any, place: int) -> 
     """Return whether a snapshot may have written to one of the transaction's partitions."""
     if not txn.tracks_partitions or record.partitions < 0:
         return True
-    for p in range(touched_at(run, slot, t).partitions):
-        mine = partition_at(run, slot, t, p).partition
-        for q in range(record.partitions):
-            if history_partition_at(run, place, q).value == mine:
-                return True
+    mine, p, q = touched_at(run, slot, t).partitions, 0, 0
+    while p < mine and q < record.partitions:  # both are in ascending order
+        ours, theirs = partition_at(run, slot, t, p).partition, history_partition_at(run, place, q).value
+        if ours == theirs:
+            return True
+        if ours < theirs:
+            p += 1
+        else:
+            q += 1
     return False
 
 
