@@ -9,10 +9,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from endive.lab.observe import RIVAL_COUNTS, Observer, count_kinds, is_predicted, observing_behavior, versions_behind
+from endive.lab.observe import RIVAL_COUNTS, Observer, count_kinds, is_predicted, versions_behind
 from endive.lab.observed_steps import split_phases
 from endive.lab.protocol_text import describe, protocol_text
-from endive.lab.session import LabSettings, open_lab
 from endive.protocols.reader import parse_protocol
 from verification.clients.jobs import JOBS, PACKAGES
 
@@ -22,7 +21,7 @@ RESULTS = Path(__file__).parents[1] / "results" / "clients.json"
 def observe_client(name: str, checks: int) -> dict[str, Any]:
     """Observe a client; return its protocol, and how many further commits it predicts."""
     observer = Observer([sys.executable, "-c", JOBS[name]], lambda text: print(f"{name}: {text}", flush=True))
-    with open_lab(LabSettings(observing_behavior()), ("observed", "rival"), observer.gate) as lab:
+    with observer.open_lab(10) as lab:
         observation = observer.observe_in(lab, RIVAL_COUNTS)
         further = observer.run_checks(observation, checks)
     text = protocol_text(observation, name, [name], "fast_append")

@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -84,8 +85,6 @@ def lab(
         document = None if config is None else load_document(config, overrides_of(set_))
         settings = LabSettings(directory=directory, memory_bytes=memory * 2**20, store_port=store_port, catalog_port=catalog_port)
         if document is not None:
-            from dataclasses import replace
-
             settings = replace(settings, behavior=behavior_of(document, seed, slow_share, slow_ms))
         elif slow_share:
             refuse("--slow-responses", "needs a FILE")
@@ -143,6 +142,7 @@ def _rivals(
 
 def _show(output: Output, opened: Lab, files: Sequence[Path], code: int) -> None:
     """Print what clients met: commits with their conflicts and times, and requests by operation."""
+    from endive.lab.history import SENTENCES, check_history
     from endive.lab.recording import as_data, summarize_commits
 
     requests = opened.recording.requests()
@@ -159,6 +159,8 @@ def _show(output: Output, opened: Lab, files: Sequence[Path], code: int) -> None
     output.text("")
     output.table("Requests", ("service", "operation", "requests", "conflicts", "rejected", "lost", "mean"), _request_rows(own))
     rival_commits = len(requests) - len(own)
+    findings = check_history(own, opened.catalog.summaries)
+    output.text(*(f"{each.table}, {each.client}: snapshot {each.snapshot_id} {SENTENCES[each.problem]}" for each in findings))
     output.text("", f"Rivals committed {rival_commits} snapshots." if rival_commits else None)
     output.text(f"wrote {' and '.join(map(str, files))}")
     if opened.recording.left_out:
@@ -168,6 +170,7 @@ def _show(output: Output, opened: Lab, files: Sequence[Path], code: int) -> None
             "exit_code": code,
             "files": [str(path) for path in files],
             "rival_commits": rival_commits,
+            "findings": [asdict(each) for each in findings],
             "commits": [as_data(commit) for commit in commits],
             "requests": [
                 dict(zip(("service", "operation", "outcome", "requests"), (*key, count), strict=True))

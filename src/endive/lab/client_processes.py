@@ -3,39 +3,43 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 
+_PROCESSES = Path("/proc")
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 
 
 class ClientNames:
     """Names the client of each connection: ``pid:N`` where the process is known, otherwise ``port:N``.
 
-    Processes are looked up in a thread, because a lookup takes a few milliseconds and a connection may end soon.
+    A process that is not known yet is found in a thread, because that takes a few milliseconds.
     """
 
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
-        self._asked: SimpleQueue[tuple[int, int] | None] = SimpleQueue()
+        self._asked: SimpleQueue[tuple[int, str] | None] = SimpleQueue()
         self._processes: dict[int, None] = {}
         self._thread = threading.Thread(target=self._find_processes, daemon=True, name="endive-lab-clients")
         self._thread.start()
 
     def connection_opened(self, client_port: int, server_port: int) -> None:
-        """Look up the process of a new connection."""
+        """Find the process of a new connection: at once if it has others, which takes less than 1 ms, or in the thread."""
         self._names[client_port] = f"port:{client_port}"
-        self._asked.put((client_port, server_port))
+        inode = _socket_inode(client_port, server_port)
+        if inode is None:
+            return
+        process = _owner(inode, list(self._processes))
+        if process is not None:
+            self._names[client_port] = f"pid:{process}"
+        else:
+            self._asked.put((client_port, inode))
 
     def name(self, client_port: int) -> str:
         """Return the name of the client of a connection."""
         return self._names.get(client_port, f"port:{client_port}")
-
-    def set_name(self, client_port: int, name: str) -> None:
-        """Set the name of a client that is known otherwise."""
-        self._names[client_port] = name
 
     def close(self) -> None:
         """End the lookups."""
@@ -44,21 +48,18 @@ class ClientNames:
 
     def _find_processes(self) -> None:
         while (asked := self._asked.get()) is not None:
-            client_port, server_port = asked
-            inode = _socket_inode(client_port, server_port)
-            process = None if inode is None else self._owner(inode)
-            if process is not None and self._names.get(client_port, "").startswith("port:"):
+            client_port, inode = asked
+            others = sorted((int(path.name) for path in _PROCESSES.iterdir() if path.name.isdigit()), reverse=True)
+            process = _owner(inode, others)
+            if process is not None:
+                self._processes[process] = None
                 self._names[client_port] = f"pid:{process}"
 
-    def _owner(self, inode: str) -> int | None:
-        """Return the process that has a socket; those with connections to the lab are asked first."""
-        wanted = f"socket:[{inode}]"
-        others = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-        for process in (*self._processes, *sorted(set(others).difference(self._processes), reverse=True)):
-            if wanted in _open_files(process):
-                self._processes[process] = None
-                return process
-        return None
+
+def _owner(inode: str, processes: Iterable[int]) -> int | None:
+    """Return the process that has a socket."""
+    wanted = f"socket:[{inode}]"
+    return next((process for process in processes if wanted in _open_files(process)), None)
 
 
 def _open_files(process: int) -> Iterator[str]:

@@ -11,7 +11,9 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import subprocess
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -42,6 +44,8 @@ _LATENCY_MS = 5.0
 """Latency of each access, so that concurrent requests overlap."""
 _COMMAND_S = 120.0
 _MOST_RETRIES = 30
+_FARTHEST = 9
+"""Largest distance behind of further commits that check a protocol."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,15 @@ class _Hold:
 
 
 @dataclass
+class _Parked:
+    """A rival that waits: its process, whether its first request has arrived, and whether it may go on."""
+
+    child: subprocess.Popen[bytes]
+    arrived: threading.Event = field(default_factory=threading.Event)
+    released: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass
 class Observer:
     """Runs a command in a lab and observes its commits.
 
@@ -117,6 +130,7 @@ class Observer:
     """Commits so far, which is the number of versions of the table."""
     _hold: _Hold | None = field(default=None, init=False)
     _lab: Lab | None = field(default=None, init=False)
+    _parked: dict[str, _Parked] = field(default_factory=dict, init=False)
     _pool: concurrent.futures.ThreadPoolExecutor = field(
         default_factory=lambda: concurrent.futures.ThreadPoolExecutor(1), init=False
     )
@@ -132,16 +146,23 @@ class Observer:
         Raises:
             LabError: The command fails, or makes no commit that the lab can see.
         """
-        with open_lab(LabSettings(observing_behavior()), (OBSERVED, RIVAL), self.gate) as lab:
+        with self.open_lab(max((*counts, _FARTHEST))) as lab:
             observation = self.observe_in(lab, counts)
             return observation, sum(is_predicted(observation, trial) for trial in self.run_checks(observation, checks, seed))
+
+    @contextmanager
+    def open_lab(self, most_rivals: int) -> Iterator[Lab]:
+        """Open a lab whose requests pass the gate of this observer, for up to ``most_rivals`` rivals at a time."""
+        clients = (OBSERVED, RIVAL, *(f"{RIVAL}-{number}" for number in range(most_rivals)))
+        with open_lab(LabSettings(observing_behavior()), clients, self.gate) as lab:
+            yield lab
 
     def run_checks(self, observation: Observation, number: int, seed: int = 0) -> list[Trial]:
         """Run further commits at random distances behind, half of them before the data file and half before the commit."""
         stream = Stream(derive(run_key(seed), Purpose.CONFLICT))
         places: tuple[Place, ...] = ("data", "commit") if observation.retries != 0 else ("data",)
         return [
-            self.run_trial(places[index % len(places)], stream.randint(0, 10), observation.folder, observation.has_data)
+            self.run_trial(places[index % len(places)], stream.randint(0, _FARTHEST + 1), observation.folder, observation.has_data)
             for index in range(number)
         ]
 
@@ -177,11 +198,14 @@ class Observer:
         self.log(f"{rivals} rivals before {'the commit request' if place == 'commit' else 'the first data file'}")
         assert self._lab is not None
         versions, start = self.versions, len(self._lab.recording.requests())
-        self._hold = _Hold(place, rivals, times if rivals else 0, folder, has_data)
-        try:
-            self._run(OBSERVED, may_fail=place == "commit")
-        finally:
-            self._hold = None
+        with ExitStack() as stack:
+            if times == 1:
+                self._park_rivals(rivals, stack)
+            self._hold = _Hold(place, rivals, times if rivals else 0, folder, has_data)
+            try:
+                self._run(OBSERVED, may_fail=place == "commit")
+            finally:
+                self._hold, self._parked = None, {}
         requests = [each for each in self._lab.recording.requests(start) if each.client == OBSERVED]
         return Trial(place, rivals, versions, tuple(sorted(requests, key=lambda each: each.time_ms)))
 
@@ -197,17 +221,42 @@ class Observer:
         lost = sum(trial.requests[place].event.outcome == "conflict" for place in commits)
         return None if lost > _MOST_RETRIES else len(commits) - 1, waits
 
+    def _park_rivals(self, count: int, stack: ExitStack) -> None:
+        """Start rivals, and wait until each has sent its first request, which is held.
+
+        A rival then commits in the time of its requests, not of its start, so that the observed client does not time out.
+        """
+        assert self._lab is not None
+        null = subprocess.DEVNULL
+        for number in range(count):
+            name = f"{RIVAL}-{number}"
+            child = child_process(self.command, self._lab.environment(name), null, null)
+            self._parked[name] = _Parked(stack.enter_context(child))
+        for parked in self._parked.values():
+            if not parked.arrived.wait(_COMMAND_S):
+                raise LabError(f"{self.command[0]}: sent no request within {_COMMAND_S:g} s")
+
     async def gate(self, intention: Intention) -> None:
-        """Hold a request of the observed client while rivals commit."""
+        """Hold a request of the observed client while rivals commit, and those of rivals until then."""
+        parked = self._parked.get(intention.client)
+        if parked is not None:
+            parked.arrived.set()
+            await parked.released.wait()
+            return
         hold = self._hold
         if hold is None or not hold.is_wanted(intention):
             return
         hold.times -= 1
-        await asyncio.get_running_loop().run_in_executor(self._pool, self._run_rivals, hold.rivals)
+        loop = asyncio.get_running_loop()
+        for rival in list(self._parked.values()):
+            rival.released.set()
+            await loop.run_in_executor(self._pool, self._finish, rival)
+        if not self._parked:
+            await loop.run_in_executor(self._pool, self._run, RIVAL)
 
-    def _run_rivals(self, count: int) -> None:
-        for _ in range(count):
-            self._run(RIVAL)
+    def _finish(self, rival: _Parked) -> None:
+        if exit_code(rival.child) == 0:
+            self.versions += 1
 
     def _run(self, client: str, *, may_fail: bool = False) -> None:
         """Run the command with the credentials of a client. A successful run is one more version."""

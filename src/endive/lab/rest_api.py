@@ -7,7 +7,7 @@ import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from endive.arithmetic.costs import BYTES_PER_MIB
@@ -74,7 +74,7 @@ class RestApi:
         tokens: Bearer tokens that requests can have, with the client that each belongs to.
         table_config: Function that returns the properties that the response to a load gives a client, by its name.
         report: Function that gets each metrics report.
-        gate: Function that can hold a commit before it is served.
+        gate: Function that can hold a request before it is served.
 
     """
 
@@ -110,6 +110,9 @@ class RestApi:
 
     async def answer(self, request: Request) -> Exchange:
         """Return the reply to a request when it is due."""
+        operation = _name(request)
+        await self._gate(Intention(request.client, CATALOG, operation, request.path, operation == COMMIT))
+        request = replace(request, arrived_s=max(request.arrived_s, asyncio.get_running_loop().time()))
         is_commit = request.method == "POST" and not request.path.endswith("/metrics") and "/tables" in request.path
         fate = self._draws.failures(is_commit=is_commit or request.path.endswith("/transactions/commit"))
         there_ms, back_ms = self._draws.network_ms(), self._draws.network_ms()
@@ -183,10 +186,10 @@ class RestApi:
             case ("GET", "config"):
                 return _Served(_json(self._configuration()), "config")
             case ("POST", "transactions", "commit"):
-                return await self._commit(request.client, _commits(_object(request)), is_transaction=True)
+                return await self._commit(_commits(_object(request)), is_transaction=True)
             case ("POST", "namespaces", namespace, "tables", table):
                 identifier = (_namespace(namespace), table)
-                return await self._commit(request.client, [parse_commit(_object(request), identifier)], is_transaction=False)
+                return await self._commit([parse_commit(_object(request), identifier)], is_transaction=False)
             case ("POST", "namespaces", namespace, "tables", table, "metrics"):
                 self._report(_object(request))
                 return _Served(Reply(204), REPORT, name_of((_namespace(namespace), table)))
@@ -255,11 +258,10 @@ class RestApi:
                 return _Served(Reply(204), "rename")
         raise _not_found(request)
 
-    async def _commit(self, client: str, commits: Sequence[Commit], *, is_transaction: bool) -> _Served:
+    async def _commit(self, commits: Sequence[Commit], *, is_transaction: bool) -> _Served:
         """Serve a commit: check its requirements when its service starts, and again when it takes effect at the end."""
         first = commits[0]
         target = ",".join(name_of(commit.identifier) for commit in commits)
-        await self._gate(Intention(client, CATALOG, COMMIT, target, is_commit=True))
         try:
             async with self._worker(), self._lock([commit.identifier for commit in commits]):
                 commit_ms, check_ms = self._draws.commit_ms()

@@ -67,6 +67,15 @@ class Commit:
         summary = added[-1].snapshot.summary if added else None
         return summary.operation.value if summary is not None else ""
 
+    def summaries(self) -> dict[int, dict[str, str]]:
+        """Return the summaries of the snapshots that the commit adds."""
+        found = {}
+        for update in self._snapshots():
+            summary = update.snapshot.summary
+            if summary is not None:
+                found[update.snapshot.snapshot_id] = {"operation": summary.operation.value, **summary.additional_properties}
+        return found
+
     def _snapshots(self) -> list[AddSnapshotUpdate]:
         return [update for update in self.request.updates if isinstance(update, AddSnapshotUpdate)]
 
@@ -85,6 +94,8 @@ class TableCatalog:
         self._warehouse = warehouse
         self._namespaces: dict[Namespace, dict[str, str]] = {}
         self._tables: dict[Identifier, TableState] = {}
+        self.summaries: dict[int, dict[str, str]] = {}
+        """Summaries of all snapshots that took effect, also of those that were expired later."""
 
     def namespaces(self, parent: Namespace = ()) -> list[Namespace]:
         """Return the namespaces directly below a parent."""
@@ -213,7 +224,10 @@ class TableCatalog:
         if len({commit.identifier for commit in commits}) != len(commits):
             raise CatalogError(400, "BadRequestException", "A table occurs twice in the transaction.")
         self.check(commits)
-        return self._install({commit.identifier: self._apply(commit) for commit in commits})
+        installed = self._install({commit.identifier: self._apply(commit) for commit in commits})
+        for commit in commits:
+            self.summaries.update(commit.summaries())
+        return installed
 
     def _apply(self, commit: Commit) -> TableState:
         found = self.find(commit.identifier)
