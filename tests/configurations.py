@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import tomli_w
 from hypothesis import strategies as st
 
 from endive.table import OPERATION_FACTS
@@ -487,5 +488,154 @@ def committer_documents(draw: st.DrawFn) -> Tree:
 @st.composite
 def all_documents(draw: st.DrawFn) -> Tree:
     """A whole configuration of any kind: for fuzzing, in which kernels for all combinations of features may be compiled."""
-    document = draw(documents() | failing_documents() | service_documents())
+    document = draw(documents() | failing_documents() | service_documents() | protocol_documents())
+    if "retry_policy" not in document["transaction"] and document["transaction"]["commit_path"].endswith(".toml"):
+        return document
     return draw(with_committers(document, some=True)) if draw(st.booleans()) else document
+
+
+_PROTOCOL_OPERATIONS = ["fast_append", "overwrite", "delete", "rewrite_files"]
+
+
+@st.composite
+def _steps(draw: st.DrawFn, phase: str, point: str) -> list[Tree]:
+    """Steps of a phase that do not contradict each other."""
+    operations = ["list", "read", "write", "delete"]
+    if point != "put_if_absent" and phase != "after_abort":
+        operations.append("request" if point != "insert" else "statement")
+    steps: list[Tree] = []
+    for _ in range(draw(st.integers(0, 3))):
+        step: Tree = {"operation": draw(st.sampled_from(operations))}
+        if step["operation"] not in ("request", "statement"):
+            step["object"] = draw(st.sampled_from(["metadata", "log", "manifest", "checkpoint", "data"]))
+            step["bytes"] = draw(st.sampled_from([0, 1000, 2_000_000]))
+            step["bytes_per_file"] = draw(st.sampled_from([0, 0, 100_000]))
+            step["bytes_per_version"] = draw(st.sampled_from([0, 0, 100_000]))
+            step["parallel"] = draw(st.booleans())
+        if draw(st.booleans()):
+            factor = draw(st.sampled_from(["per_version_behind", "per_attempt", "per_file", "per_log_entry"]))
+            if not (factor == "per_attempt" and phase == "load"):
+                step[factor] = draw(st.sampled_from([0.1, 1, 2]))
+        else:
+            step["count"] = draw(st.sampled_from([1, 1, 2, 0.5]))
+        if phase == "attempt":
+            step["attempts"] = draw(st.sampled_from(["each", "each", "first", "retries"]))
+        if point == "ratify" and phase in ("after_loss", "after_success"):
+            step["publishes"] = draw(st.booleans())
+        steps.append(step)
+    if draw(st.integers(0, 3)) == 0:
+        one: Tree = {"operation": "read", "object": "log", "bytes": 500, "with_next": True}
+        steps += [one, {"operation": "write", "object": "manifest", "bytes": 2000}]
+    return steps
+
+
+def _discovery(draw: st.DrawFn, point: str) -> Tree:
+    kinds: list[Tree] = [{"operation": "list", "object": "log"}, {"operation": "read", "object": "metadata", "bytes": 100_000}]
+    if point != "put_if_absent":
+        kinds.append({"operation": "request"})
+    return {**draw(st.sampled_from(kinds)), "discovers": True}
+
+
+@st.composite
+def protocols(draw: st.DrawFn) -> Tree:
+    """A protocol with steps of all kinds in all phases."""
+    point = draw(st.sampled_from(["put_if_absent", "swap", "insert", "ratify"]))
+    rebases = draw(st.integers(0, 4)) > 0
+    limit = draw(st.integers(1, 6)) if rebases else 0
+    tree: Tree = {
+        "operations": _PROTOCOL_OPERATIONS,
+        "commit": {"point": point, "scope": draw(st.sampled_from(["table", "lake"]))},
+        "load": [*draw(_steps("load", point)), _discovery(draw, point), *draw(_steps("load", point))],
+        "attempt": draw(_steps("attempt", point)),
+        "after_success": draw(_steps("after_success", point)),
+        "after_abort": draw(_steps("after_abort", point)),
+        "conflicts": {"decided_by": draw(st.sampled_from(["table", "partitions", "files"])), "rebases": rebases},
+        "retries": {"limit": limit},
+    }
+    if draw(st.booleans()):
+        found = _discovery(draw, point)
+        found["checks"] = limit > 0 and draw(st.booleans())
+        tree["attempt"].insert(draw(st.sampled_from([0, len(tree["attempt"])])), found)
+    if rebases:
+        tree["after_loss"] = [_discovery(draw, point), *draw(_steps("after_loss", point))]
+        fails = draw(st.dictionaries(st.sampled_from(_PROTOCOL_OPERATIONS), st.lists(st.sampled_from(_PROTOCOL_OPERATIONS))))
+        tree["conflicts"]["fails"] = fails
+    if draw(st.booleans()):
+        tree["checkpoints"] = {"every": draw(st.sampled_from([1, 2, 5])), "steps": draw(_steps("checkpoints", point))}
+    if point == "ratify" and any(step.get("publishes") for step in tree["after_success"]):
+        tree["commit"]["unpublished_limit"] = draw(st.integers(1, 3))
+    return tree
+
+
+@st.composite
+def protocol_documents(draw: st.DrawFn, everything: bool = False) -> Tree:
+    """A whole configuration whose clients follow a random protocol; the protocol is written to a temporary file."""
+    protocol = draw(protocols())
+    text = tomli_w.dumps(protocol)
+    folder = Path(tempfile.gettempdir(), "endive-protocols")
+    folder.mkdir(exist_ok=True)
+    file = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.toml"
+    if not file.exists():
+        file.write_text(text)
+    catalog = draw(catalogs())
+    for key in ("table_metadata_inlined", "num_groups", "group_sizes", *(key for key in catalog if key.startswith("compaction"))):
+        catalog.pop(key, None)
+    on_service = protocol["commit"]["point"] in ("insert", "ratify") or (
+        protocol["commit"]["point"] == "swap" and draw(st.booleans())
+    )
+    if on_service:
+        catalog = draw(services(catalog))
+        others = ("server_retries", "server_retry_mode", "server_backoff_ms", "coalesce")
+        for key in ("writes_metadata", "transfer_ms_per_mib", "metadata_limit_bytes", *others):
+            catalog.pop(key, None)
+        if catalog["workers"] == 0:
+            for key in ("queue_limit", "retry_after_ms", "max_resends"):
+                catalog.pop(key, None)
+    else:
+        catalog["type"] = draw(st.sampled_from(["cas", "instant"]))
+        for key in ("log_entry_size", *(["latency_ms"] if catalog["type"] == "cas" else [])):
+            catalog.pop(key, None)
+    most_tables = catalog["num_tables"] if protocol["commit"]["scope"] == "lake" else 1
+    clients = catalog if everything or draw(st.integers(0, 2)) == 0 else None
+    transaction: Tree = {
+        "commit_path": str(file),
+        "runtime": draw(distributions(draw(st.sampled_from([0.5, 20.0])))),
+        "operation_types": {name: draw(st.sampled_from([0.0, 0.2, 1.0])) for name in _PROTOCOL_OPERATIONS} | {"fast_append": 1.0},
+        "tables_per_txn": draw(_table_counts(most_tables)),
+        "table_selection": draw(selections()),
+        "on_real_conflict": draw(st.sampled_from(["abort", "restart"])),
+        "manifests_hit": draw(st.sampled_from([1, "all"])),
+        "inter_arrival": draw(distributions(draw(st.sampled_from([3.0, 10.0, 30.0])))),
+    }
+    if draw(st.booleans()):
+        transaction["conflict_detector"] = "partition_overlap"
+    else:
+        transaction["real_conflict_probability"] = draw(st.sampled_from([0.0, 0.3, 1.0]))
+    if draw(st.booleans()):
+        transaction["partitions_per_txn"] = draw(st.sampled_from([1, 2, 1.5]))
+        transaction["partition_selection"] = draw(selections())
+    if protocol["conflicts"]["rebases"] and draw(st.booleans()):
+        transaction["retry_backoff"] = draw(backoffs(clients is not None))
+    if draw(st.booleans()):
+        transaction["total_timeout_ms"] = draw(st.sampled_from([10.0, 100.0]))
+    if clients is not None and draw(st.booleans()):
+        transaction["client_ms_per_access"] = draw(st.just(1.5) | distributions(2.0))
+    document: Tree = {
+        "simulation": {
+            "duration_ms": draw(st.sampled_from([200.0, 600.0])),
+            "seed": draw(st.integers(0, 2**32)),
+            "drain": draw(st.booleans()),
+        },
+        "storage": draw(storages()),
+        "catalog": catalog,
+        "transaction": transaction,
+        "table": {"files": draw(st.sampled_from([0, 1, 7]))},
+    }
+    if draw(st.booleans()):
+        document["failures"] = draw(failures(on_service))
+    if draw(st.booleans()):
+        del transaction["inter_arrival"]
+        document["workload"] = {name: draw(arrivals()) for name in draw(st.sampled_from([["a"], ["a", "b"]]))}
+        if draw(st.booleans()):
+            document["workload"]["a"]["committer"] = draw(_committers(document["workload"]["a"]))
+    return document

@@ -26,7 +26,11 @@ class ProbabilisticConflictDetector(ConflictDetector):
 
     def is_real_conflict(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
         """Draw the outcome, if the operation can conflict."""
-        return txn.can_have_real_conflict() and self._rng.random_sample() < self.real_conflict_probability
+        return txn.can_have_real_conflict() and self.changes_same_files(txn, current_snapshot, start_snapshot)
+
+    def changes_same_files(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
+        """Draw the outcome."""
+        return self._rng.random_sample() < self.real_conflict_probability
 
 
 class PartitionOverlapConflictDetector(ConflictDetector):
@@ -37,7 +41,11 @@ class PartitionOverlapConflictDetector(ConflictDetector):
 
         Versions of partitions are compared one by one. If the transaction does not track them, all partitions of a table count.
         """
-        return txn.can_have_real_conflict() and any(
+        return txn.can_have_real_conflict() and self.changes_same_files(txn, current_snapshot, start_snapshot)
+
+    def changes_same_files(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
+        """Return whether a written partition has changed since the start."""
+        return any(
             self._has_changed(txn, start_snapshot.get_table(table_id), current_snapshot.get_table(table_id))
             for table_id in txn.tables_written
         )

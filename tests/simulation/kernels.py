@@ -26,6 +26,7 @@ _WIDE = (
     *("endive-log-failures-clients", "endive-log-failures-list_appends-clients", "endive-service-limits-failures-clients"),
     *(f"{_PATHS}-cas-limits-failures-clients-committers", f"{_PATHS}-log-failures-clients"),
     f"{_PATHS}-service-limits-failures-clients-committers",
+    *("protocol-files-cas-limits-failures-clients-committers", "protocol-files-service-limits-failures-clients-committers"),
 )
 KERNELS = tuple(Features.named(name) for name in (*_PLAIN, *_WIDE))
 

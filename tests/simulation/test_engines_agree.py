@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -16,7 +17,7 @@ from endive.simulation.compiled.engine import CompiledEngine
 from endive.simulation.compiled.features import Features
 from endive.simulation.compiled.run_state import World, with_room_in_history
 from endive.simulation.reference import ReferenceEngine
-from tests.configurations import committer_documents, documents, failing_documents, service_documents
+from tests.configurations import committer_documents, documents, failing_documents, protocol_documents, service_documents
 from tests.fresh_seed import VARIABLE, fresh_seed
 from tests.simulation.kernels import KERNELS, shared
 from tests.simulation.runs import config_of, table_of
@@ -130,6 +131,13 @@ def test_rows_of_both_engines_are_equal_where_things_fail(tree: dict[str, Any]) 
 @given(committer_documents())
 def test_rows_of_both_engines_are_equal_where_a_committer_commits_for_all(tree: dict[str, Any]) -> None:
     note("# this file reproduces it:\n" + tomli_w.dumps(tree))
+    assert_engines_agree(tree)
+
+
+@settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=_SLOW)
+@given(protocol_documents())
+def test_rows_of_both_engines_are_equal_for_any_protocol(tree: dict[str, Any]) -> None:
+    note("# this file reproduces it:\n" + tomli_w.dumps(tree) + "\n# " + Path(tree["transaction"]["commit_path"]).read_text())
     assert_engines_agree(tree)
 
 

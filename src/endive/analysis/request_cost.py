@@ -14,7 +14,7 @@ from endive.analysis.run_metrics import ALL
 from endive.config import Document
 from endive.config.resolve import resolve_classes
 from endive.storage.prices import Prices
-from endive.transaction.paths import COMMIT_PATHS, DEFAULT_PATH
+from endive.transaction.paths import COMMIT_PATHS, DEFAULT_PATH, PROTOCOL
 
 Kind = Literal["store_reads", "store_writes", "store_deletes", "server_writes", "catalog_reads", "catalog_commits"]
 KINDS: dict[Kind, str] = {
@@ -30,8 +30,16 @@ SECONDS_PER_MONTH = 730.0 * 3600.0
 """Length of a month in cost per month."""
 COST = ("cost_per_1000_commits", "cost_per_month")
 """Metrics of cost, at list prices."""
-_READS = ("metadata_reads", "manifest_list_reads", "manifest_file_reads")
-_WRITES = ("metadata_writes", "manifest_list_writes", "manifest_file_writes", "manifest_list_appends")
+_READS = ("metadata_reads", "manifest_list_reads", "manifest_file_reads", "data_reads")
+_WRITES = (
+    "metadata_writes",
+    "manifest_list_writes",
+    "manifest_file_writes",
+    "manifest_list_appends",
+    "data_writes",
+    "list_requests",
+)
+"""Columns with the price of a write; object stores charge a list request as one."""
 
 
 @dataclass(frozen=True)
@@ -120,13 +128,14 @@ def requests_of(rows: Sequence[Mapping[str, Any]], basis: Basis) -> dict[Kind, f
     """Count the requests of the cohort; ``rows`` are selected by ``rows_by_class``."""
     found: dict[Kind, float] = dict.fromkeys(KINDS, 0.0)
     for row in rows:
-        path = COMMIT_PATHS[basis.paths.get(row["workload_class"], DEFAULT_PATH.name)]
+        path = COMMIT_PATHS.get(basis.paths.get(row["workload_class"], DEFAULT_PATH.name), PROTOCOL)
         loads = path.loads_with_requirements if basis.server_writes else path.loads
         entered, retries = row["transactions"], row["n_retries"]
-        found["store_reads"] += sum(row[name] for name in _READS)
-        found["store_writes"] += sum(row[name] for name in _WRITES)
+        found["store_reads"] += sum(row.get(name, 0) for name in _READS)
+        found["store_writes"] += sum(row.get(name, 0) for name in _WRITES)
         found["store_deletes"] += row["file_deletes"]
         found["server_writes"] += row["committed"] if basis.server_writes else 0
+        found["catalog_reads"] += row.get("catalog_requests", 0)
         found["catalog_reads"] += loads.per_transaction * entered + loads.per_retry * retries + loads.per_commit * row["committed"]
         found["catalog_commits"] += entered + retries
     return found

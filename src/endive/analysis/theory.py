@@ -85,7 +85,7 @@ def _only_class(config: SimulationConfig) -> WorkloadClass:
     if set(cls.operations) != {FastAppendTransaction}:
         raise NotPredictableError("there are other operations than fast appends")
     if policy.path.keeps_files and not policy.path.refreshes_first:
-        raise NotPredictableError(f"commit path {policy.commit_path} has no prediction")
+        raise NotPredictableError(f"commit path {policy.path.name} has no prediction")
     if config.ml_append_mode or (policy.total_timeout_ms is not None and policy.total_timeout_ms < 600_000.0):
         raise NotPredictableError("manifest lists are appended to, or time is limited")
     return cls

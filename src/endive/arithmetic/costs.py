@@ -150,4 +150,4 @@ def status_check_wait_ms(checks: int, min_wait_ms: float, max_wait_ms: float) ->
 
 def orphaned_files(ended_unclean: bool, installs: int, writes: int, deletes: int) -> int:
     """Return the number of files that remain: those of an operation without clean-up, unless its commit was installed."""
-    return writes - deletes if ended_unclean and installs == 0 else 0
+    return max(writes - deletes, 0) if ended_unclean and installs == 0 else 0

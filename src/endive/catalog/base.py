@@ -58,6 +58,14 @@ class Catalog(ABC):
             partitions_written: changed partitions of each table; None for all.
         """
 
+    def observe(self, timestamp_ms: float) -> CatalogSnapshot:
+        """Return the state that a request to the object store shows at this time. Protocols as data need it."""
+        raise NotImplementedError(f"{type(self).__name__} does not support protocols as data")
+
+    def publish(self, version: int) -> None:
+        """Publish the ratified commits up to a version. Protocols as data need it."""
+        raise NotImplementedError(f"{type(self).__name__} does not support protocols as data")
+
     @property
     @abstractmethod
     def seq(self) -> int:
@@ -120,6 +128,8 @@ class Group:
     sealed: bool = False
     writable_ms: float = 0.0
     """Time from which the store accepts the next write of the commit pointer."""
+    published: int = 0
+    """Version up to which ratified commits are published."""
 
 
 class CatalogState:
@@ -275,6 +285,16 @@ class StoredCatalog(Catalog):
         """Read the current state of the group."""
         snapshot, _ = yield from self._timed_read(timestamp_ms, self._state.groups[self._group_id])
         return snapshot
+
+    def observe(self, timestamp_ms: float) -> CatalogSnapshot:
+        """Return the current state of the group."""
+        group = self._state.groups[self._group_id]
+        return CatalogSnapshot(group.seq, self._state.tables, timestamp_ms, group.log_offset)
+
+    def publish(self, version: int) -> None:
+        """Publish the commits of the group up to a version."""
+        group = self._state.groups[self._group_id]
+        group.published = max(group.published, version)
 
     def _timed_read(self, timestamp_ms: float, group: Group) -> Generator[float, None, tuple[CatalogSnapshot, float]]:
         """Read the catalog; return the snapshot and the latency, including the replay of log entries."""

@@ -43,12 +43,14 @@ class ServiceCatalog(StoredCatalog):
         table_model: TableModel | None = None,
         metadata_bytes: int = DEFAULT_METADATA_BYTES,
         metadata_limit_bytes: int | None = None,
+        unpublished_limit: int | None = None,
     ) -> None:
         groups = tuple(range(num_tables)) if table_groups is None else table_groups
         super().__init__(storage, num_tables, partitions_per_table, table_groups=groups, table_model=table_model)
         self.settings = settings or ServiceSettings()
         self.metadata_bytes = metadata_bytes
         self.metadata_limit_bytes = metadata_limit_bytes
+        self.unpublished_limit = unpublished_limit
         self.own_pointers = len(set(groups)) == num_tables
         self._rng: RandomSource = Stream(0)
         self._tables: Collection[int] = range(num_tables)
@@ -171,6 +173,8 @@ class ServiceCatalog(StoredCatalog):
             retries = 0 if rechecks else retries
         elif self._is_too_large(request, now_ms):
             service, outcome, retries = settings.check.at(u), METADATA_TOO_LARGE, 0
+        elif self._has_too_many_unpublished():
+            service, outcome, retries = settings.check.at(u), LOST, 0
         else:
             service = settings.commit.at(u) + self._write_ms(tables, 1)
         yield service
@@ -252,6 +256,14 @@ class ServiceCatalog(StoredCatalog):
             self._state.groups[group].seq += 1
         if request.handles is not None:
             request.handles.keep(writes, CatalogSnapshot(self._state.groups[first].seq, self._state.tables, now_ms))
+
+    def _has_too_many_unpublished(self) -> bool:
+        """Return whether the catalog rejects a commit until earlier ones are published, and count it."""
+        group, limit = self._state.groups[self._group_id], self.unpublished_limit
+        if limit is None or group.seq - group.published < limit:
+            return False
+        self._state.counters.commit_throttled += 1
+        return True
 
     def _required(self, request: CommitRequest) -> tuple[int, ...]:
         """Return the requirements of the commit: the refs of its tables, or the pointer that they share."""

@@ -100,7 +100,7 @@ def canonical(document: Tree) -> tuple[Tree, dict[str, str], list[Problem]]:
         document.pop("partition")
     for section in (document.get("transaction"), *classes_of(document).values()):
         if isinstance(section, dict) and section.get("retry_policy") == RETRY_POLICY:
-            _fill(section, ICEBERG_RETRY)
+            fill_defaults(section, ICEBERG_RETRY)
     return document, spelling, problems
 
 
@@ -124,11 +124,11 @@ def _spellings(aliases: Mapping[str, str], meaning: str) -> list[str]:
     return [old for old, new in aliases.items() if new == meaning]
 
 
-def _fill(section: Tree, defaults: Tree) -> None:
+def fill_defaults(section: Tree, defaults: Tree) -> None:
     """Fill in the defaults of unset keys, including those in nested tables."""
     for key, value in defaults.items():
         if isinstance(value, dict) and isinstance(section.get(key), dict):
-            _fill(section[key], value)
+            fill_defaults(section[key], value)
         else:
             section.setdefault(key, _copy(value))
 

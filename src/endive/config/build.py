@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ from endive.config.arrivals import build_arrivals
 from endive.config.checks import partitions_per_table, spans_groups
 from endive.config.components import load_class, make_component
 from endive.config.load import load_document
-from endive.config.resolve import ResolvedClass, follows_iceberg, resolve_classes
+from endive.config.resolve import ResolvedClass, find_path, find_protocol, follows_iceberg, resolve_classes
 from endive.config.schema import CatalogSection, Document, RetryBackoff, Transactions
 from endive.config.store_profiles import catalog_kind, catalog_profile, storage_profile
 from endive.config.values import Latency, ManifestCounts, Runtime, Selection, ZipfTables
@@ -26,7 +26,7 @@ from endive.simulation.steady_start import start_steady
 from endive.storage import FixedLatency, ProfiledProvider, QuantileDistribution, StorageProfile, StorageProvider, distributions
 from endive.table import ALL_MANIFESTS, OperationSettings, TableModel
 from endive.transaction import OPERATIONS, Backoff, CommitPolicy, ConflictDetector, ManifestCount, ObjectSizes, Transaction
-from endive.transaction.paths import COMMIT_PATHS, RETRY_POLICY
+from endive.transaction.paths import DEFAULT_PATH, RETRY_POLICY
 from endive.transaction.policy import Failures
 from endive.workload import CommitterSettings, Workload, WorkloadClass, WorkloadConfig, ZipfCount, assign_groups, selectors
 
@@ -89,7 +89,9 @@ def build_simulation_config(document: Document, *, seed_override: int | None = N
         drain=document.simulation.drain,
         engine=document.simulation.engine,
     )
-    return start_steady(config, document.table.given_counts) if document.table.start == "steady" else config
+    if document.table.start != "steady" or _follows_protocol(document):
+        return config
+    return start_steady(config, document.table.given_counts)
 
 
 def _own_catalog(
@@ -125,9 +127,12 @@ def _catalog(
     held = catalog_profile(document, storage)
     assert held is not None
     kind = catalog_kind(catalog, held)
+    protocol = next((cls.protocol for cls in resolve_classes(document) if cls.protocol is not None), None)
+    if protocol is not None and protocol.commit_point == "put_if_absent":
+        held = replace(held, object_writes_per_s=None)  # each commit writes another object
     store = own if own is not None and catalog.provider is None else ProfiledProvider(held, Stream(0))
     tables = len(partitions)
-    model = TableModel(**document.table.model_settings) if follows_iceberg(document) else None
+    model = _table_model(document)
     if kind.catalog is ServiceCatalog:
         return ServiceCatalog(
             store,
@@ -138,6 +143,7 @@ def _catalog(
             table_model=model,
             metadata_bytes=document.storage.sizes.table_metadata_bytes,
             metadata_limit_bytes=catalog.metadata_limit_bytes,
+            unpublished_limit=None if protocol is None else protocol.unpublished_limit,
         )
     given: tuple[Any, ...] = (store,) if kind.stored else ()
     make: Callable[..., StoredCatalog] = kind.catalog
@@ -150,6 +156,18 @@ def _catalog(
         table_model=model,
         **{argument: getattr(catalog, key) for key, argument in kind.settings.items()},
     )
+
+
+def _table_model(document: Document) -> TableModel | None:
+    """Return the initial state of tables, if a commit path depends on it. Files of a protocol take the place of manifests."""
+    if not follows_iceberg(document):
+        return None
+    files = {"manifests": document.table.files} if _follows_protocol(document) else {}
+    return TableModel(**document.table.model_settings | files)
+
+
+def _follows_protocol(document: Document) -> bool:
+    return any(cls.protocol is not None for cls in resolve_classes(document))
 
 
 def _service(catalog: CatalogSection) -> ServiceSettings:
@@ -220,13 +238,15 @@ def _operations(resolved: ResolvedClass, document: Document) -> dict[type[Transa
 def _policy(settings: Transactions, document: Document) -> CommitPolicy:
     counts = settings.conflicting_manifests
     iceberg = settings.retry_policy == RETRY_POLICY
+    protocol = find_protocol(settings.commit_path)
     return CommitPolicy(
-        commit_path=settings.commit_path,
+        commit_path=settings.commit_path if protocol is None else DEFAULT_PATH.name,
+        protocol=protocol,
         failures=Failures(**document.failures.model_dump()) if document.failures.model_fields_set else None,
         backoff=_backoff(settings.retry_backoff, document.catalog.retry_after_ms, upwards=iceberg),
         table_handle=settings.table_handle,
         client_time=_client_time(settings.client_ms_per_access),
-        timeout_from_retry=COMMIT_PATHS[settings.commit_path].timeout_from_retry if iceberg else 0,
+        timeout_from_retry=find_path(settings.commit_path).timeout_from_retry if iceberg else 0,
         total_timeout_ms=settings.total_timeout_ms,
         on_real_conflict=settings.on_real_conflict or ("abort" if counts is None else "merge"),
         max_restarts=settings.max_restarts,

@@ -8,6 +8,7 @@ from pathlib import Path
 from endive.catalog.kinds import CATALOG_KINDS, CATALOG_SETTINGS, CatalogKind
 from endive.config.class_checks import check_arrivals, check_committers, check_times, check_trace
 from endive.config.errors import Problem, nearest
+from endive.config.protocol_checks import check_protocols
 from endive.config.resolve import ResolvedClass, follows_iceberg, resolve_classes
 from endive.config.schema import CatalogSection, Document, Transactions
 from endive.config.store_profiles import INFERRED_KINDS, catalog_kind, catalog_profile, storage_profile
@@ -84,9 +85,10 @@ def _topology(document: Document) -> Iterator[Problem]:
 
 
 def spans_groups(document: Document) -> bool:
-    """Return whether a transaction may span tables with separate commit pointers: a service commits to them atomically."""
+    """Return whether a transaction may span tables with separate commit pointers: Iceberg's REST catalogs commit atomically."""
     catalog = document.catalog
-    return catalog.type == "service" and catalog.pointers == catalog.num_tables
+    follows_protocol = any(cls.protocol is not None for cls in resolve_classes(document))
+    return catalog.type == "service" and catalog.pointers == catalog.num_tables and not follows_protocol
 
 
 def _one_number_per_table(document: Document) -> bool:
@@ -460,6 +462,7 @@ _CHECKS: tuple[tuple[Check, set[str]], ...] = (
     (_retry_after, {"catalog", "transaction", "workload"}),
     (check_committers, {"simulation", "catalog", "transaction", "workload"}),
     (_iceberg, {"transaction", "workload", "table"}),
+    (check_protocols, {"catalog", "transaction", "workload", "table"}),
     (_providers, {"storage", "catalog"}),
     (_manifest_lists, {"storage", "transaction"}),
 )

@@ -14,6 +14,7 @@ from endive.config.aliases import ALIASES, Tree, UnknownClassError, canonical, c
 from endive.config.checks import cross_checks
 from endive.config.components import add_sources
 from endive.config.errors import ConfigError, Problem, nearest, problems_of
+from endive.config.protocol_checks import resolve_protocols
 from endive.config.schema import Document
 from endive.input_files import UnreadableError
 from endive.workload.arrivals import TRACE
@@ -55,12 +56,14 @@ def check_document(tree: Tree, source: str, directory: Path = Path(), overrides:
         if isinstance(path, str) and path:
             cls[TRACE.key] = str(directory / path)
     problems += add_sources(tree, directory)
-    document, broken = None, set()
+    unreadable = resolve_protocols(tree, directory)
+    problems += unreadable
+    document, broken = None, {"transaction", "workload"} if unreadable else set()
     try:
-        document = Document.model_validate(tree)
+        document = Document.model_validate(tree) if not unreadable else None
     except ValidationError as error:
         problems += problems_of(error, tree, Document, tuple(ALIASES))
-        broken = {str(item["loc"][0]) for item in error.errors()}
+        broken |= {str(item["loc"][0]) for item in error.errors()}
     problems += cross_checks(document or _sound_part(tree, broken), broken)
     if document is None or problems:
         as_spelled = [replace(problem, key=spelling.get(problem.key, problem.key)) for problem in problems]

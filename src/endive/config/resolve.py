@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from endive.config.arrivals import ArrivalKeys
 from endive.config.schema import ClassSection, CommitterSection, Document, OperationTypes, Transactions
 from endive.config.values import default_of
-from endive.transaction.paths import COMMIT_PATHS, CommitPath
+from endive.protocols import reader
+from endive.transaction.paths import COMMIT_PATHS, CommitPath, protocol_path
+from endive.transaction.protocol import Protocol
 from endive.workload import DEFAULT_CLASS
 
 _OWN_ONLY = {*ArrivalKeys.model_fields, "committer", "operation", "tables", "partition_range"}
@@ -33,7 +35,12 @@ class ResolvedClass:
     @property
     def path(self) -> CommitPath:
         """Commit path of the class."""
-        return COMMIT_PATHS[self.settings.commit_path]
+        return find_path(self.settings.commit_path)
+
+    @property
+    def protocol(self) -> Protocol | None:
+        """Protocol that the class follows instead of a built-in commit path."""
+        return find_protocol(self.settings.commit_path)
 
     @property
     def changed_keys(self) -> set[str]:
@@ -49,6 +56,17 @@ class ResolvedClass:
         if self.own is None or (name not in self.own.model_fields_set and name in self.settings.model_fields_set):
             return f"transaction.{name}"
         return f"workload.{self.name}.{name}"
+
+
+def find_protocol(commit_path: str) -> Protocol | None:
+    """Return the protocol that ``commit_path`` names, or None for a built-in commit path."""
+    return reader.find_protocol(commit_path).protocol if reader.is_protocol(commit_path) else None
+
+
+def find_path(commit_path: str) -> CommitPath:
+    """Return the built-in commit path or the path of the protocol that ``commit_path`` names."""
+    protocol = find_protocol(commit_path)
+    return COMMIT_PATHS[commit_path] if protocol is None else protocol_path(protocol)
 
 
 def resolve_classes(document: Document) -> tuple[ResolvedClass, ...]:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args, get_type_hints
 
-from pydantic import BaseModel, Field, create_model, model_validator
+from pydantic import AfterValidator, BaseModel, Field, GetJsonSchemaHandler, create_model, model_validator
+from pydantic_core import CoreSchema
 
 from endive.catalog.kinds import CATALOG_KINDS
 from endive.catalog.server import ServerRetryMode
 from endive.config.arrivals import ArrivalKeys
+from endive.config.errors import closest
 from endive.config.values import (
     MAX_SEED,
     MOST,
@@ -41,6 +43,29 @@ from endive.table.traits import Isolation
 from endive.transaction.paths import COMMIT_PATHS, DEFAULT_PATH, RETRY_POLICY
 from endive.transaction.policy import OnRealConflict, OnUnknown, TableHandle
 from endive.workload.committer import CommitRound
+
+
+def check_commit_path(name: str) -> str:
+    """Return a value of ``commit_path``. Raises ValueError unless it is a commit path, a built-in protocol or a file."""
+    from endive.protocols.reader import builtin_names  # the schema of protocols imports this module
+
+    known = (*COMMIT_PATHS, *builtin_names())
+    if name in known or name.endswith(".toml"):
+        return name
+    raise ValueError(f"should be one of {', '.join(known)}, or the path of a protocol file (*.toml){closest(name, known)}")
+
+
+class _CommitPathName:
+    """Annotation that lists commit paths and built-in protocols in the JSON schema."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        from endive.protocols.reader import builtin_names
+
+        return {"anyOf": [{"enum": [*COMMIT_PATHS, *builtin_names()]}, {"type": "string", "pattern": r"\.toml$"}]}
+
+
+COMMIT_PATH_NAME = _CommitPathName()
+"""Annotation of values of ``commit_path``."""
 
 
 class RetryBackoff(Section):
@@ -100,14 +125,14 @@ else:
     )
     Operation = Literal[tuple(OPERATION_CODES)]
     CatalogName = Literal[tuple(CATALOG_KINDS)]
-    CommitPathName = Literal[tuple(COMMIT_PATHS)]
+    CommitPathName = Annotated[str, AfterValidator(check_commit_path), COMMIT_PATH_NAME]
     RetryPolicy = Literal[RETRY_POLICY]
 
 
 class Transactions(Section):
     """``[transaction]``: operations and commits of transactions; defaults of the classes of ``[workload]``."""
 
-    retry: Files = Field(10, description="Maximum number of retries after the first attempt.")
+    retry: Count = Field(10, description="Maximum number of retries after the first attempt.")
     runtime: Runtime = Field(
         default_factory=lambda: Runtime(mean=180_000.0, sigma=1.5), description="Job duration before the commit."
     )
@@ -151,7 +176,8 @@ class Transactions(Section):
     )
     commit_path: CommitPathName = Field(
         DEFAULT_PATH.name,
-        description=f"Commit protocol: {'; '.join(f'{path.name}: {path.client}' for path in COMMIT_PATHS.values())}.",
+        description=f"Commit protocol: {'; '.join(f'{path.name}: {path.client}' for path in COMMIT_PATHS.values())}; a built-in "
+        "protocol of another table format (`endive protocols`), or the path of a protocol file (*.toml).",
     )
     retry_policy: RetryPolicy | None = Field(
         None, description="iceberg: Iceberg's defaults for retry, retry_backoff and total_timeout_ms, unless they are set."
@@ -398,11 +424,12 @@ class TableSection(Section):
         8 * 1024 * 1024, description="Target size of merged manifests in bytes."
     )
     merge_manifests: bool = Field(True, description="Merge manifests on commit.")
+    files: Files = Field(1, description="Data files at the start, for protocols as data; each commit that adds data adds one.")
 
     @property
     def model_settings(self) -> dict[str, Any]:
         """Settings of the table model: all keys that are given or have a default."""
-        return EMPTY_TABLE | self.model_dump(exclude={"start"}, exclude_none=True)
+        return EMPTY_TABLE | self.model_dump(exclude={"start", "files"}, exclude_none=True)
 
     @property
     def given_counts(self) -> tuple[str, ...]:

@@ -161,11 +161,13 @@ def files_named(tree: Any, key: str = "") -> Iterator[tuple[str, str]]:
     elif isinstance(tree, list):
         for value in tree:
             yield from files_named(value, key)
-    elif key in _KEYS_OF_PATHS and tree and (key != "provider" or str(tree).endswith(".toml")):
+    elif key in _KEYS_OF_PATHS and tree and (key not in _NAMES_OR_PATHS or str(tree).endswith(".toml")):
         yield key, str(tree)
 
 
-_KEYS_OF_PATHS = ("provider", TRACE.key, "code")
+_KEYS_OF_PATHS = ("provider", "commit_path", TRACE.key, "code")
+_NAMES_OR_PATHS = ("provider", "commit_path")
+"""Keys with a built-in name or the path of a file."""
 
 Load = Annotated[float, Field(gt=0), BeforeValidator(duration_ms)]
 """Load: a number, or a duration if the key is a time."""

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
@@ -100,6 +100,7 @@ def load_protocol(path: Path) -> ProtocolFile:
     return parse_protocol(text, str(path), path.stem)
 
 
+@lru_cache(maxsize=64)
 def parse_protocol(text: str, where: str, name: str) -> ProtocolFile:
     """Parse and check the text of a protocol file. Raises ConfigError with each key, its line and the reason."""
     try:

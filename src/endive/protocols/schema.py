@@ -258,6 +258,8 @@ def _check_step(
         for name in ("object", "bytes", "bytes_per_file", "bytes_per_version", "parallel"):
             if name in step.changed_keys:
                 yield Problem(f"{key}.{name}", f"has no effect with operation = {step.operation!r}", getattr(step, name))
+        if phase == "after_abort":
+            yield Problem(f"{key}.operation", "is not possible in after_abort, where clients only delete files", step.operation)
     elif step.object is None:
         yield Problem(f"{key}.object", f"is missing: {step.operation} needs a kind of object")
     if step.attempts != "each" and phase != "attempt":

@@ -207,6 +207,12 @@ def _config_text(document: Document, files: RunFiles) -> str:
             copy = files.own_profile(section)
             write_text(copy, Path(provider).read_text(encoding="utf-8"))
             tree[section]["provider"] = copy.name
+    for name, table in (("transaction", tree.get("transaction", {})), *tree.get("workload", {}).items()):
+        protocol = table.get("commit_path", "")
+        if protocol.endswith(".toml"):
+            copy = files.own_protocol(name)
+            write_text(copy, Path(protocol).read_text(encoding="utf-8"))
+            table["commit_path"] = copy.name
     for kind, part in custom_components(document).items():
         copy = files.own_part(kind)
         write_text(copy, part.source or "")

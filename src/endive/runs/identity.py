@@ -18,6 +18,7 @@ from typing import Any
 from endive.catalog import ServiceSettings
 from endive.config.arrivals import Closed
 from endive.config.components import components_identity
+from endive.config.protocol_checks import protocol_content, protocol_name
 from endive.config.resolve import resolve_classes
 from endive.config.schema import ClassSection, Document, Transactions
 from endive.config.store_profiles import catalog_kind, catalog_profile, storage_profile
@@ -48,6 +49,9 @@ def parameters(document: Document) -> dict[str, Any]:
     assert catalog is not None
     tree["storage"]["provider"] = _describe_profile(storage)
     tree["catalog"]["provider"] = _describe_profile(catalog)
+    for section in (tree["transaction"], *tree["workload"].values()):
+        if section["commit_path"] is not None:
+            section["commit_path"] = protocol_name(section["commit_path"])
     for cls in tree["workload"].values():
         if cls[TRACE.key] is not None:
             cls[TRACE.key] = trace_hash(Path(cls[TRACE.key]))
@@ -117,6 +121,7 @@ def _resolve_classes(tree: dict[str, Any], document: Document) -> None:
         settings = {**resolved.settings.model_dump(mode="json"), **_describe_distributions(resolved.settings)}
         if settings["on_real_conflict"] is None:
             settings["on_real_conflict"] = "abort" if settings["conflicting_manifests"] is None else "merge"
+        settings["commit_path"] = protocol_content(resolved.settings.commit_path)
         if kind_of(own) is not None:
             settings[INTER_ARRIVAL.key] = own[INTER_ARRIVAL.key]
         times = {"start_ms": resolved.start_ms, "phase": own.get("phase") or "random"}

@@ -72,12 +72,17 @@ class RunFiles:
         """Return where a profile of the user's own is kept, beside the configuration that names it in a section."""
         return self.config.with_name(self.config.name.removesuffix(CONFIG) + f"{section}{_OWN_PROFILE}")
 
+    def own_protocol(self, name: str) -> Path:
+        """Return the copy of a protocol file, beside the configuration that names it in ``[transaction]`` or in a class."""
+        return self.config.with_name(self.config.name.removesuffix(CONFIG) + f"{name}{_OWN_PROTOCOL}")
+
     def own_part(self, kind: str) -> Path:
         """Return the copy of the code of a custom component, beside the configuration that names it."""
         return self.config.with_name(self.config.name.removesuffix(CONFIG) + f"{kind}_part.py")
 
 
 _OWN_PROFILE = "-provider.toml"
+_OWN_PROTOCOL = "-protocol.toml"
 
 
 def named_experiment(root: Path, label: str | None, digest: str) -> Path:

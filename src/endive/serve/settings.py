@@ -70,6 +70,10 @@ def _file_keys(tree: Tree) -> Iterator[tuple[Tree, str]]:
         if isinstance(table, dict) and isinstance(table.get("provider"), str) and table["provider"].endswith(".toml"):
             yield table, "provider"
     classes = tree.get("workload")
+    sections = [tree.get("transaction"), *(classes.values() if isinstance(classes, dict) else ())]
+    for section in sections:
+        if isinstance(section, dict) and str(section.get("commit_path")).endswith(".toml"):
+            yield section, "commit_path"
     for cls in classes.values() if isinstance(classes, dict) else ():
         if isinstance(cls, dict) and isinstance(cls.get(TRACE.key), str):
             yield cls, TRACE.key

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from endive.transaction.accesses import COUNTERS, TIMES
+from endive.transaction.accesses import COUNTERS, PROTOCOL_COUNTERS, TIMES
 from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED, VALIDATION_EXCEPTION
 
 Kind = Literal["id", "ms", "count", "state", "text", "tables"]
@@ -130,12 +130,16 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column("table_manifests", "state", "manifests of the table right after the commit, likewise", word="manifests"),
     Column("table_snapshots", "state", "retained snapshots of the table right after the commit, likewise", word="snapshots"),
+    Column("list_requests", "count", "list requests to the object store (protocols as data)"),
+    Column("catalog_requests", "count", "requests or statements to the catalog other than commits (protocols as data)"),
+    Column("data_reads", "count", "data files read by the commit protocol (protocols as data)"),
+    Column("data_writes", "count", "data files written by the commit protocol (protocols as data)"),
 )
 
 BY_ATTRIBUTE = {column.attribute: column for column in COLUMNS}
 TIME_COLUMNS = tuple(BY_ATTRIBUTE[attribute].name for attribute in TIMES)
 """Components of the time of a transaction, in the order in which they occur; their sum is its total latency."""
-IO_COLUMNS = tuple(BY_ATTRIBUTE[attribute].name for attribute in COUNTERS)
+IO_COLUMNS = tuple(BY_ATTRIBUTE[attribute].name for attribute in (*COUNTERS, *PROTOCOL_COUNTERS))
 """Counts of accesses to files."""
 COUNT_COLUMNS = tuple(column.name for column in COLUMNS if column.kind == "count" and column.name not in IO_COLUMNS)
 """Other counts that can be summed."""

@@ -28,6 +28,8 @@ FILE_DELETE = FileAccess(False, MANIFEST_FILE, "", "file_deletes")
 LIST_APPENDS = "manifest_list_appends"
 ACCESSES = (METADATA_READ, METADATA_WRITE, LIST_READ, LIST_WRITE, FILE_READ, FILE_WRITE, FILE_DELETE)
 COUNTERS = (*(access.counter for access in ACCESSES), LIST_APPENDS)
+PROTOCOL_COUNTERS = ("list_requests", "catalog_requests", "data_reads", "data_writes")
+"""Counters of requests that only protocols as data have."""
 
 CATALOG_READ = "catalog_read_ms"
 RUNTIME = "runtime_ms"

@@ -53,7 +53,7 @@ class Account:
         self.installed: tuple[TableFiles, ...] = ()
         """Written tables after the commit, if the catalog tracks them."""
         self.times = dict.fromkeys(accesses.TIMES, 0.0)
-        self.counts = dict.fromkeys((*accesses.COUNTERS, *_EVENTS), 0)
+        self.counts = dict.fromkeys((*accesses.COUNTERS, *accesses.PROTOCOL_COUNTERS, *_EVENTS), 0)
 
     def _enter(self, component: str, elapsed_ms: float) -> None:
         self.times[component] += elapsed_ms

@@ -32,6 +32,10 @@ class ConflictDetector(ABC):
     def is_real_conflict(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
         """Return whether the changes between the snapshots conflict with the transaction."""
 
+    def changes_same_files(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
+        """Return whether the changes concern files of the transaction, whatever its operation. Protocols as data use it."""
+        return self.is_real_conflict(txn, current_snapshot, start_snapshot)
+
     def bind(self, rng: RandomSource) -> ConflictDetector:
         """Return the detector with another source of randomness: each transaction has its own stream."""
         return self

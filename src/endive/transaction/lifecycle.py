@@ -268,10 +268,17 @@ class Lifecycle(Account):
 
     def _is_real_conflict(self, current: CatalogSnapshot, behind: int) -> bool:
         """Return whether concurrent commits since the start of the job are a real conflict, and count it."""
+        real = self.txn.can_have_real_conflict() and self._bound_detector().is_real_conflict(self.txn, current, self.start_snapshot)
+        return self._count_conflict(real, behind)
+
+    def _bound_detector(self) -> ConflictDetector:
+        """Return the detector with the transaction's stream."""
         if self._bind_detector:
             self.detector = self.detector.bind(self.streams.stream(Purpose.CONFLICT))
             self._bind_detector = False
-        real = self.txn.can_have_real_conflict() and self.detector.is_real_conflict(self.txn, current, self.start_snapshot)
+        return self.detector
+
+    def _count_conflict(self, real: bool, behind: int) -> bool:
         self.counts["real_conflicts" if real else "false_conflicts"] += 1
         self._emit("conflict", kind="real" if real else "false", count=behind)
         return real

@@ -6,7 +6,8 @@ Other modules use the fields of the record and do not compare names.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -14,6 +15,8 @@ from endive.table import ICEBERG_OPERATIONS, PYICEBERG_OPERATIONS, OperationSett
 from endive.transaction.iceberg import IcebergLifecycle
 from endive.transaction.lifecycle import Lifecycle
 from endive.transaction.policy import CommitPolicy
+from endive.transaction.protocol import Protocol
+from endive.transaction.protocol_path import ProtocolLifecycle, protocol_traits
 from endive.transaction.pyiceberg import PyIcebergLifecycle
 
 
@@ -65,7 +68,7 @@ class CommitPath:
     @property
     def code(self) -> int:
         """Code of the path in the compiled engine."""
-        return list(COMMIT_PATHS).index(self.name)
+        return len(COMMIT_PATHS) if self.lifecycle is ProtocolLifecycle else list(COMMIT_PATHS).index(self.name)
 
 
 def _java_snapshots(operation: str, settings: OperationSettings) -> tuple[Traits, ...]:
@@ -133,6 +136,36 @@ PYICEBERG = CommitPath(
 
 COMMIT_PATHS: Mapping[str, CommitPath] = MappingProxyType({path.name: path for path in (ENDIVE, ICEBERG, PYICEBERG)})
 """Built-in commit paths by name, in the order of their codes in the compiled engine."""
+PROTOCOL = CommitPath(
+    name="protocol",
+    client="a commit protocol",
+    lifecycle=ProtocolLifecycle,
+    operations=frozenset(),
+    snapshots=_java_snapshots,
+    loads=CatalogLoads(0, 0, 0),
+    loads_with_requirements=CatalogLoads(0, 0, 0),
+    is_iceberg=False,
+    keeps_files=True,
+    refreshes_first=False,
+    always_writes_metadata=False,
+    merges_conflicts=False,
+    timeout_from_retry=0,
+    retry_properties=MappingProxyType({}),
+)
+"""Path of all protocols as data; ``protocol_path`` fills in the facts of one."""
+
+
+def protocol_path(protocol: Protocol) -> CommitPath:
+    """Return the commit path of a protocol. Its catalog requests are counted in a column, so it has no loads."""
+    return replace(
+        PROTOCOL,
+        name=protocol.name,
+        client=protocol.client,
+        operations=protocol.operations,
+        snapshots=partial(protocol_traits, protocol),
+    )
+
+
 DEFAULT_PATH = COMMIT_PATHS[CommitPolicy().commit_path]
 """Commit path of a configuration without the key ``commit_path``."""
 RETRY_POLICY = ICEBERG.name

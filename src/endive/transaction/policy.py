@@ -12,6 +12,7 @@ from endive.storage import FixedLatency, QuantileDistribution
 
 if TYPE_CHECKING:
     from endive.transaction.paths import CommitPath
+    from endive.transaction.protocol import Protocol
 
 CLIENT_CRASH = "client_crash"
 COMMIT_STATE_UNKNOWN = "commit_state_unknown"
@@ -122,6 +123,8 @@ class CommitPolicy:
 
     commit_path: str = "endive"
     """Name of a commit path of ``endive.transaction.paths``."""
+    protocol: Protocol | None = None
+    """Protocol that the transactions follow instead of a commit path."""
     failures: Failures | None = None
 
     backoff: Backoff = field(default_factory=Backoff)
@@ -145,10 +148,10 @@ class CommitPolicy:
     @property
     def path(self) -> CommitPath:
         """Facts about the commit path."""
-        from endive.transaction.paths import COMMIT_PATHS
+        from endive.transaction.paths import COMMIT_PATHS, protocol_path
 
-        return COMMIT_PATHS[self.commit_path]
+        return COMMIT_PATHS[self.commit_path] if self.protocol is None else protocol_path(self.protocol)
 
     def handles_metadata(self, *, server_writes: bool) -> bool:
         """Return whether clients read and write metadata.json; ``server_writes`` is True if the server of the catalog does."""
-        return not server_writes and (self.path.always_writes_metadata or not self.table_metadata_inlined)
+        return self.protocol is None and not server_writes and (self.path.always_writes_metadata or not self.table_metadata_inlined)

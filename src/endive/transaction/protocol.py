@@ -102,6 +102,12 @@ class Protocol:
         return self.steps.get(name, ())
 
     @property
+    def discovers_again(self) -> bool:
+        """True if the client learns the current version after a lost attempt."""
+        again = (*self.phase("after_loss"), *(step for step in self.phase("attempt") if step.attempts != "first"))
+        return any(step.discovers for step in again)
+
+    @property
     def uses_catalog(self) -> bool:
         """True if some step or the commit itself is a request to a catalog service."""
         steps = (step for phase in self.steps.values() for step in phase)

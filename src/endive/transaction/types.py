@@ -112,6 +112,12 @@ class TransactionResult:
     """Size of metadata.json after the commit, the largest of the written tables; -1 if it is not tracked."""
     table_manifests: int = -1
     table_snapshots: int = -1
+    list_requests: int = 0
+    """Number of list requests to the object store, on protocols as data."""
+    catalog_requests: int = 0
+    """Number of requests or statements to the catalog other than commits, on protocols as data."""
+    data_reads: int = 0
+    data_writes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from endive.arithmetic.costs import fractional_count, insert_pick, pick, schedul
 from endive.arithmetic.draws import derive, keyed_uniform
 from endive.randomness import Purpose
 from endive.simulation.compiled import run_state
-from endive.simulation.compiled.features import HAS_CLIENTS, HAS_COMMITTERS, HAS_ICEBERG
+from endive.simulation.compiled.features import HAS_CLIENTS, HAS_COMMITTERS, HAS_ICEBERG, HAS_PROTOCOL
 from endive.simulation.compiled.heap import arrival, push
 from endive.simulation.compiled.jit import inlined, jit, word
 from endive.simulation.compiled.memory import (
@@ -240,6 +240,11 @@ def clear(txn: Any) -> None:
     txn.unknown_outcomes = 0
     txn.installs = 0
     txn.table_snapshots = 0
+    if HAS_PROTOCOL:
+        txn.list_requests = 0
+        txn.catalog_requests = 0
+        txn.data_reads = 0
+        txn.data_writes = 0
     txn.commit_latency_ms = 0.0
     txn.commit_started_ms = 0.0
     txn.entered_ms = -1.0

@@ -6,7 +6,7 @@ from typing import Any
 
 from endive.arithmetic.costs import failed_answer_ms, store_resend_wait_ms
 from endive.simulation.compiled import run_state
-from endive.simulation.compiled.features import HAS_ICEBERG, HAS_LIMITS
+from endive.simulation.compiled.features import HAS_ICEBERG, HAS_LIMITS, HAS_PROTOCOL
 from endive.simulation.compiled.heap import await_event
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import group_at, request_at
@@ -151,6 +151,9 @@ def _end_after_rejections(run: Any, txn: Any, slot: int) -> None:
     then = request_at(run, slot).then
     txn.times[run_state.CATALOG_COMMIT if then == COMMITS else run_state.CATALOG_READ] += txn.elapsed_ms
     txn.event_count += 1
+    if HAS_PROTOCOL and then != COMMITS and txn.phase in (run_state.AFTER_SUCCESS, run_state.CHECKPOINT):
+        succeed(run, txn, slot, run.now_ms)
+        return
     if HAS_ICEBERG and then == run_state.AFTER_COMMIT:
         succeed(run, txn, slot, run.now_ms)
     else:

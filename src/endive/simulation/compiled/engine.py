@@ -100,7 +100,7 @@ def _orphaned(done: _Finished) -> npt.NDArray[np.int64]:
     """Count the files that remain; see ``arithmetic.costs.orphaned_files``."""
     written = done("counts", run_state.METADATA_WRITE) + done("counts", run_state.LIST_WRITE) + done("counts", run_state.FILE_WRITE)
     unclean = np.isin(done("reason"), (run_state.CRASH, run_state.STATE_UNKNOWN, run_state.FAILED)) & (done("installs") == 0)
-    return np.where(unclean, written - done("counts", run_state.FILE_DELETE), 0)
+    return np.where(unclean, np.maximum(written - done("counts", run_state.FILE_DELETE), 0), 0)
 
 
 def _plain(values: npt.NDArray[np.generic]) -> pa.Array:

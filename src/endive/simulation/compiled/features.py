@@ -18,6 +18,8 @@ HAS_ICEBERG = True
 """Some class commits on the path ``iceberg``."""
 HAS_PYICEBERG = True
 """Some class commits on the path ``pyiceberg``."""
+HAS_PROTOCOL = True
+"""Some class follows a protocol as data."""
 HAS_FILES = True
 """The catalog keeps accounts of table files."""
 HAS_CAS = True

@@ -35,12 +35,14 @@ from endive.simulation.compiled.features import (
     HAS_ICEBERG,
     HAS_LIST_APPENDS,
     HAS_LOG,
+    HAS_PROTOCOL,
     HAS_PYICEBERG,
     HAS_SERVICE,
 )
 from endive.simulation.compiled.heap import arrival, close_hole, take_first
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import class_at, event_at, request_at, source_at, txn_at
+from endive.simulation.compiled.protocol_path import begin_load, protocol_event
 from endive.simulation.compiled.requests import end_by_failure, finish, learn_status, request_read, start_next_commit
 from endive.simulation.compiled.service import end_load
 from endive.simulation.compiled.table_state import take_kept_snapshot
@@ -120,7 +122,11 @@ def _arrive(run: Any, owner: int) -> None:
     starts = False
     if HAS_SERVICE and HAS_CLIENTS and cls.starts_from_handle:
         starts = take_kept_snapshot(run, txn, slot)
-    if starts:
+    if HAS_PROTOCOL:
+        begin_load(run, txn, slot)
+        if HAS_FAILURES and txn.failed:
+            end_by_failure(run, txn, slot, run_state.START_READ)
+    elif starts:
         start_from_handle(run, txn, slot)
         if HAS_FAILURES and txn.failed:
             end_by_failure(run, txn, slot, run_state.START_READ)
@@ -134,7 +140,9 @@ def _take_effect(run: Any, txn: Any, slot: int) -> None:
     event = txn.event
     if HAS_SERVICE and request_at(run, slot).serving:
         end_load(run, txn, slot)
-    if event == run_state.START_READ:
+    if HAS_PROTOCOL and event >= run_state.PROTOCOL_STEP:
+        protocol_event(run, txn, slot, event)
+    elif event == run_state.START_READ:
         start_work(run, txn, slot)
     elif event == run_state.DONE:
         finish(run, txn, slot)

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -25,9 +25,11 @@ from endive.simulation.rows import BATCH_ROWS
 from endive.storage.distributions import Parameters
 from endive.table import OPERATION_CODES, OperationSettings
 from endive.transaction import OPERATIONS, CommitPolicy, ConflictDetector
-from endive.transaction.accesses import ACCESSES
+from endive.transaction.accesses import ACCESSES, COUNTERS, PROTOCOL_COUNTERS
 from endive.transaction.paths import COMMIT_PATHS
 from endive.transaction.policy import Failures
+from endive.transaction.protocol import CATALOG_OPERATIONS, PHASES, DecidedBy, Protocol, ProtocolStep, StepAttempts
+from endive.transaction.protocol_path import access_of
 from endive.workload import ARRIVAL_KINDS, Workload, WorkloadClass, ZipfCount
 from endive.workload.selectors import zipf_cumulative
 
@@ -62,9 +64,9 @@ def check_lowerable(config: SimulationConfig) -> None:
     _builtin(config.workload, (Workload,), "workload")
     for cls in config.workload.config.workload_classes:
         where = f"of class {cls.name!r}"
-        path = config.policy_of(cls).commit_path
-        if path not in FEATURES:
-            raise NotLowerableError(f"commit path {path} {where} is not compiled")
+        policy = config.policy_of(cls)
+        if policy.protocol is None and policy.commit_path not in FEATURES:
+            raise NotLowerableError(f"commit path {policy.commit_path} {where} is not compiled")
         _builtin(config.detector_of(cls), (ProbabilisticConflictDetector, PartitionOverlapConflictDetector), f"detector {where}")
         _builtin(cls.table_selector, (workload.UniformTableSelector, workload.ZipfTableSelector), f"table selector {where}")
         selectors = (workload.UniformPartitionSelector, workload.ZipfPartitionSelector)
@@ -78,6 +80,9 @@ def check_lowerable(config: SimulationConfig) -> None:
         for operation in cls.operations:
             if operation not in OPERATION_ORDER:
                 raise NotLowerableError(f"operation {operation.__name__} {where} is not a built-in one")
+    followed = [config.policy_of(cls).protocol is not None for cls in config.workload.config.workload_classes]
+    if any(followed) and not all(followed):
+        raise NotLowerableError("protocols as data and other commit paths are not compiled into one kernel")
     profiles = (config.storage_provider.profile, config.catalog.storage.profile)  # type: ignore[attr-defined]
     for profile in profiles:
         parts = [*profile.reads.values(), *profile.writes.values(), profile.cas, profile.failed_cas, profile.append]
@@ -96,11 +101,13 @@ def features_of(config: SimulationConfig) -> Features:
     """Return the features that a configuration needs. Classes on several commit paths take the kernel with all paths."""
     classes = config.workload.config.workload_classes
     policies = [config.policy_of(cls) for cls in classes]
-    paths = {policy.commit_path for policy in policies}
+    protocol = any(policy.protocol is not None for policy in policies)
+    paths = set() if protocol else {policy.commit_path for policy in policies}
     several = len(paths) > 1
     log, service = isinstance(config.catalog, AppendCatalog), isinstance(config.catalog, ServiceCatalog)
     return Features.select(
         **{name: several or name in paths for name in COMMIT_PATHS if name in FEATURES},
+        protocol=protocol,
         files=config.catalog.table_model is not None,  # type: ignore[attr-defined]
         cas=not log and not service,
         log=log,
@@ -147,6 +154,7 @@ class _Lowering:
         self.schedules: list[float] = []
         self.submissions: list[tuple[float, int, float, int, int, int]] = []
         self.traced_partitions: list[int] = []
+        self.steps: list[run_state.Array] = []
         topology = self.workload.config
         self.most_items = max(topology.num_tables, *topology.partitions_per_table)
 
@@ -190,6 +198,7 @@ class _Lowering:
             ages=np.zeros(0, run_state.AGE),
             kept_tables=np.zeros((0, len(tables)), run_state.TABLE),
             kept_handles=np.zeros((0, len(tables)), run_state.KEPT),
+            steps=np.concatenate([np.zeros(0, run_state.STEP), *self.steps]),
             known_versions=np.full((len(sources) if classes["keeps_handles"].any() else 0, len(tables)), -1, np.int64),
         )
         if classes["starts_from_handle"].any():
@@ -231,6 +240,7 @@ class _Lowering:
         run["spans_groups"] = self.workload.config.spans_groups
         if isinstance(catalog, ServiceCatalog):
             _fill_service(run, catalog)
+            run["unpublished_limit"] = catalog.unpublished_limit or 0
         run["linearization"] = catalog.linearization
         run["seal_threshold"] = config.manifest_list_seal_threshold_bytes
         run["num_groups"] = max(self.workload.config.groups) + 1
@@ -281,6 +291,8 @@ class _Lowering:
         record["committer"] = with_committer.index(cls.name) if cls.committer is not None else run_state.NO_SLOT
         self._policy(record, policy)
         record["reads_history"] = _reads_history(cls, policy)
+        if policy.protocol is not None:
+            self._protocol(record, policy.protocol)
         self._detector(record, config.detector_of(cls))
 
     def _arrivals(self, record: np.void, cls: WorkloadClass) -> None:
@@ -346,6 +358,32 @@ class _Lowering:
         record["starts_from_handle"] = kept and policy.path.keeps_files and isinstance(self.config.catalog, ServiceCatalog)
         record["computes"] = policy.client_time is not None
         record["timeout_ms"] = math.inf if policy.total_timeout_ms is None else policy.total_timeout_ms
+
+    def _protocol(self, record: np.void, protocol: Protocol) -> None:
+        """Lower the steps of each phase of a protocol, and what decides conflicts."""
+        record["commit_path"] = run_state.PROTOCOL
+        for place, phase in enumerate(PHASES):
+            record["phase_first"][place] = sum(map(len, self.steps))
+            self.steps.append(np.zeros(len(protocol.phase(phase)), run_state.STEP))
+            record["phase_end"][place] = sum(map(len, self.steps))
+            for lowered, step in zip(self.steps[-1], protocol.phase(phase), strict=True):
+                self._step(lowered, step)
+        record["decided_by"] = get_args(DecidedBy).index(protocol.decided_by)
+        for name in ("checkpoint_every", "checkpoint_by_writer", "rebases"):
+            record[name] = getattr(protocol, name)
+
+    def _step(self, lowered: np.void, step: ProtocolStep) -> None:
+        for field in dataclasses.fields(step):
+            if field.name in (run_state.STEP.names or ()) and field.name != "attempts":
+                lowered[field.name] = getattr(step, field.name)
+        lowered["attempts"] = get_args(StepAttempts).index(step.attempts)
+        lowered["in_catalog"] = step.operation in CATALOG_OPERATIONS
+        if lowered["in_catalog"]:
+            return
+        access, profile = access_of(step), _profile(self.config.storage_provider)
+        lowered["counter"] = (*COUNTERS, *PROTOCOL_COUNTERS).index(access.counter)
+        lowered["access"] = (profile.read_parameters if access.reading else profile.write_parameters)(access.kind, step.size_bytes)
+        lowered["sized"] = _growth(profile, access.kind, write=not access.reading)
 
     def _detector(self, record: np.void, detector: ConflictDetector) -> None:
         if isinstance(detector, ProbabilisticConflictDetector):

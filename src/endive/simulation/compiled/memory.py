@@ -12,9 +12,15 @@ from endive.simulation.compiled import run_state
 from endive.simulation.compiled.native.intrinsics import array_finder, record_finder, row_writer
 
 _ROW_WORDS = run_state.ROW.itemsize // 8
-write_row = row_writer(0, _ROW_WORDS - run_state.BATCH_WORDS)
-"""Write a transaction's row without the columns of committers, which ``write_batch`` writes."""
-write_batch = row_writer(_ROW_WORDS - run_state.BATCH_WORDS, _ROW_WORDS)
+_PROTOCOL_AT = _ROW_WORDS - run_state.PROTOCOL_WORDS
+_BATCH_AT = _PROTOCOL_AT - run_state.BATCH_WORDS
+write_row = row_writer(0, _BATCH_AT)
+"""Write a transaction's row without the columns of committers and protocols."""
+write_batch = row_writer(_BATCH_AT, _PROTOCOL_AT)
+"""Write the columns of committers."""
+write_requests = row_writer(_PROTOCOL_AT, _ROW_WORDS)
+"""Write the columns of protocols."""
+step_at = record_finder("steps", run_state.STEP)
 committer_at = record_finder("committers", run_state.COMMITTER)
 handover_at = record_finder("handovers", run_state.HANDOVER)
 class_at = record_finder("classes", run_state.CLASS)

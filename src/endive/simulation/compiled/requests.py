@@ -30,13 +30,24 @@ from endive.simulation.compiled.features import (
     HAS_ICEBERG,
     HAS_LIMITS,
     HAS_LOG,
+    HAS_PROTOCOL,
     HAS_PYICEBERG,
     HAS_SERVICE,
 )
 from endive.simulation.compiled.heap import await_event
 from endive.simulation.compiled.iceberg import delete_all, forget_attempts
 from endive.simulation.compiled.jit import inlined, jit, word
-from endive.simulation.compiled.memory import class_at, group_at, row_table_at, source_at, touched_at, write_batch, write_row
+from endive.simulation.compiled.memory import (
+    class_at,
+    group_at,
+    row_table_at,
+    source_at,
+    touched_at,
+    write_batch,
+    write_requests,
+    write_row,
+)
+from endive.simulation.compiled.protocol_steps import enter_phase, run_object_steps
 from endive.simulation.compiled.pyiceberg import clean_up
 from endive.simulation.compiled.service import COMMITS, send
 from endive.simulation.compiled.streams import catalog_uniform, client_ms, fails, resends_ms, two_values, value
@@ -75,6 +86,8 @@ def finish(run: Any, txn: Any, slot: int) -> None:
     write_row(run, row, txn)
     if HAS_COMMITTERS:
         write_batch(run, row, txn)
+    if HAS_PROTOCOL:
+        write_requests(run, row, txn)
     for t in range(txn.written):
         row_table_at(run, row, t).value = touched_at(run, slot, t).table
     run.rows_used += 1
@@ -158,6 +171,9 @@ def request_read(run: Any, txn: Any, slot: int, event: int) -> None:
 def end_by_failure(run: Any, txn: Any, slot: int, event: int) -> None:
     """End a transaction after a request that failed for good: it aborts and leaves its files, unless it has committed before."""
     txn.failed = 0
+    if HAS_PROTOCOL and txn.phase in (run_state.AFTER_SUCCESS, run_state.CHECKPOINT):
+        succeed(run, txn, slot, run.now_ms)
+        return
     if HAS_ICEBERG and event == run_state.AFTER_COMMIT:
         succeed(run, txn, slot, run.now_ms)
     else:
@@ -319,6 +335,9 @@ def _learn_outcome(run: Any, txn: Any, slot: int, success: bool, effect_at: floa
             abort(run, txn, slot, txn.final_reason)
     elif not success:
         lose_attempt(run, txn, slot)
+    elif HAS_PROTOCOL:
+        enter_phase(run, txn, run_state.AFTER_SUCCESS)
+        await_event(run, txn, slot, run_state.PROTOCOL_STEP, 0.0)
     elif HAS_ICEBERG and cls.commit_path == run_state.ICEBERG:
         request_read(run, txn, slot, run_state.AFTER_COMMIT)
     elif HAS_PYICEBERG and cls.commit_path == run_state.PYICEBERG:
@@ -332,7 +351,9 @@ def _learn_outcome(run: Any, txn: Any, slot: int, success: bool, effect_at: floa
 def lose_attempt(run: Any, txn: Any, slot: int) -> None:
     """Abort, or wait and read the catalog again."""
     cls = class_at(run, txn.cls)
-    if HAS_PYICEBERG:
+    if HAS_PROTOCOL:
+        txn.lost_files += 1
+    elif HAS_PYICEBERG:
         txn.lost_files += txn.counts[run_state.FILE_WRITE] + txn.counts[run_state.LIST_WRITE] - txn.written_before
     if txn.attempt >= cls.max_retries:
         if delete_leftovers(run, txn, slot):
@@ -343,13 +364,21 @@ def lose_attempt(run: Any, txn: Any, slot: int) -> None:
     else:
         txn.attempt += 1
         txn.retries += 1
-        if back_off(run, txn, cls):
+        if not back_off(run, txn, cls):
+            return
+        if HAS_PROTOCOL:
+            enter_phase(run, txn, run_state.AFTER_LOSS)
+            await_event(run, txn, slot, run_state.PROTOCOL_STEP, 0.0)
+        else:
             request_read(run, txn, slot, run_state.REFRESH if cls.keeps_files else run_state.RETRY_READ)
 
 
 @jit
 def delete_leftovers(run: Any, txn: Any, slot: int) -> bool:
     """Delete the files of an operation that ends without success."""
+    if HAS_PROTOCOL:
+        enter_phase(run, txn, run_state.AFTER_ABORT)
+        return run_object_steps(run, txn)
     if HAS_ICEBERG and class_at(run, txn.cls).commit_path == run_state.ICEBERG:
         return delete_all(run, txn, slot)
     if HAS_PYICEBERG and class_at(run, txn.cls).commit_path == run_state.PYICEBERG:

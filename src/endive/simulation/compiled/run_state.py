@@ -39,7 +39,9 @@ CODES: Mapping[str, tuple[str, ...]] = {
     "round": COMMIT_ROUNDS,
 }
 """Settings that are words; records have their places here."""
-ICEBERG, PYICEBERG = paths.ICEBERG.code, paths.PYICEBERG.code
+ICEBERG, PYICEBERG, PROTOCOL = paths.ICEBERG.code, paths.PYICEBERG.code, paths.PROTOCOL.code
+LOAD, ATTEMPT, AFTER_LOSS, AFTER_SUCCESS, AFTER_ABORT, CHECKPOINT = range(6)
+"""Phases of a protocol, in the order of ``endive.transaction.protocol.PHASES``."""
 MERGE, RESTART = (CODES["on_real_conflict"].index(policy) for policy in ("merge", "restart"))
 UNKNOWN_CHECK, UNKNOWN_RETRY = (CODES["on_unknown"].index(policy) for policy in ("check", "retry"))
 ALL_WRITERS = COMMIT_ROUNDS.index("all_writers")
@@ -59,6 +61,7 @@ LISTS_READ, LIST_APPEND, LIST_REWRITE = range(7, 10)
 REFRESH, AFTER_COMMIT, CHECK, DONE = range(10, 14)
 SERVICE_ARRIVAL, SERVICE_BEGIN, SERVICE_LOCKED, SERVICE_END = range(14, 18)
 BATCH_LEAD, BATCH_READY, BATCH_END, BATCH_ANSWER, STATUS_CHECK, SERVICE_RELOADED, NEXT_COMMIT = range(18, 25)
+PROTOCOL_STEP, PROTOCOL_OBSERVED, PROTOCOL_READ, PROTOCOL_REQUEST, PROTOCOL_PUBLISH = range(25, 30)
 
 # Reasons for which the kernel returns.
 FINISHED, ROWS_FULL, SLOTS_FULL, HISTORY_FULL, PAUSED, HANDOVERS_FULL, AGES_FULL = range(7)
@@ -124,6 +127,7 @@ class World(NamedTuple):
     committers: Array
     handovers: Array
     ages: Array
+    steps: Array
 
 
 RUN = _record(
@@ -143,7 +147,7 @@ RUN = _record(
     # configuration and state of a catalog service
     "service:(4,4)f8 metadata_write:(4,)f8 metadata_sized:(3,)f8 fixed_metadata_bytes writes_metadata metadata_limit",
     "write_interval_ms transfer_ms_per_mib:f8 own_pointers spans_groups workers queue_limit retry_after_ms max_resends",
-    "locks_tables server_retries rechecks server_backoff_ms database_conflict:f8 coalesces linger_ms max_batch",
+    "locks_tables server_retries rechecks server_backoff_ms database_conflict:f8 coalesces linger_ms max_batch unpublished_limit",
     "busy_workers waiting queue_head queue_tail queue_length lock_head lock_tail in_batches committing",
     # counters
     "commit_success commit_conflict append_physical_success append_physical_failure append_logical_success",
@@ -170,7 +174,17 @@ CLASS = _record(
     # failures and clients
     "request_error:f8 fatal_error:f8 lost_answer:f8 client_crash:f8 on_unknown status_checks min_wait_ms max_wait_ms",
     "backoff_kind keeps_handles starts_from_handle reads_history computes client_time:(4,)f8 committer",
+    # protocols as data: the steps of each phase are a range of ``World.steps``
+    "phase_first:(6,)i8 phase_end:(6,)i8 checkpoint_every checkpoint_by_writer decided_by rebases",
 )
+
+STEP = _record(
+    "in_catalog discovers checks with_next publishes attempts parallel counter size_bytes bytes_per_file bytes_per_version",
+    "count:f8 per_version_behind:f8 per_attempt:f8 per_file:f8 per_log_entry:f8 access:(4,)f8 sized:(3,)f8",
+)
+"""A step of a protocol: the fields of ``ProtocolStep``, the counter of its requests, and their latency."""
+EACH_ATTEMPT, FIRST_ATTEMPT, RETRIES = range(3)
+BY_TABLE, BY_PARTITIONS, BY_FILES = range(3)
 
 SOURCE = _record(
     "cls key:u8 ordinal client first_ms end_ms backoff_state_ms uncommitted blocked running late due job_end_ms round delivered",
@@ -193,11 +207,12 @@ _ROW = (
     f"times:(6,)f8 counts:({NUM_COUNTS},)i8 commit_latency_ms status reason submit_ms entered_ms restarts real_conflicts",
     "client unknown_outcomes installs table_metadata_bytes table_manifests table_snapshots data_start_ms",
     "batch_size batch_wait_ms batch_longest_wait_ms",
+    "list_requests catalog_requests data_reads data_writes",
 )
 ROW = _record(*_ROW)
 """Fields of a row of results: the beginning of a transaction's record."""
-BATCH_WORDS = 3
-"""The last fields of a row, which only commits of committers have."""
+BATCH_WORDS, PROTOCOL_WORDS = 3, 4
+"""Fields at the end of a row that only commits of committers have, and those that only protocols have."""
 
 TXN = _in_lines(
     *_ROW,
@@ -210,10 +225,13 @@ TXN = _in_lines(
     "known_by_key failed on_handle rebased took_effect status_checks final_reason client_index backoff_state_ms",
     # a job with several commits: the number of this one, its key, its runtime, and what came of the commits before
     "job_commit job_key:u8 job_start_ms job_runtime_ms job_failed job_installs",
+    # protocols as data: the phase, its next step, requests left in it, and the version at its start; the version at the end of the
+    # load, conflicting commits that the client has learned about, and the files of the tables
+    "phase place requests_left phase_seq start_seq conflicting known_files",
 )
 """A transaction in flight. Fields that are used together are neighbours: a record is larger than the nearest cache."""
 
-GROUP = _record("seq log_offset checkpoint_offset entries sealed writable_ms")
+GROUP = _record("seq log_offset checkpoint_offset entries sealed writable_ms published")
 
 TABLE = _record(
     "version whole_commits group partitions first_partition list_offset list_start list_sealed",

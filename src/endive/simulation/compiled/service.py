@@ -11,7 +11,7 @@ from typing import Any
 from endive.arithmetic.costs import BYTES_PER_MIB, any_error_probability
 from endive.arithmetic.manifests import metadata_size
 from endive.simulation.compiled import run_state
-from endive.simulation.compiled.features import HAS_CLIENTS, HAS_FAILURES, HAS_FILES, HAS_LIMITS
+from endive.simulation.compiled.features import HAS_CLIENTS, HAS_FAILURES, HAS_FILES, HAS_LIMITS, HAS_PROTOCOL
 from endive.simulation.compiled.heap import await_event, push
 from endive.simulation.compiled.iceberg import first_parameter, sized_latency
 from endive.simulation.compiled.jit import inlined, jit
@@ -307,6 +307,16 @@ def _commit_ms(run: Any, txn: Any, slot: int, u: float) -> float:
 
 
 @jit
+def _has_too_many_unpublished(run: Any, txn: Any) -> bool:
+    """Return whether the catalog rejects a commit until earlier ones are published, and count it."""
+    group = group_at(run, txn.group)
+    if run.unpublished_limit == 0 or group.seq - group.published < run.unpublished_limit:
+        return False
+    run.commit_throttled += 1
+    return True
+
+
+@jit
 def _check(run: Any, txn: Any, slot: int) -> None:
     """Start the service of a commit: check whether it has lost."""
     request = request_at(run, slot)
@@ -321,6 +331,8 @@ def _check(run: Any, txn: Any, slot: int) -> None:
         request.outcome = LOST
     elif is_too_large(run, txn, slot):
         request.outcome = TOO_LARGE
+    elif HAS_PROTOCOL and _has_too_many_unpublished(run, txn):
+        request.outcome = LOST
     if request.outcome == TOO_LARGE or (moved and run.rechecks):
         request.retries = 0
     service = 0.0

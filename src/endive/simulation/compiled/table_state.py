@@ -9,7 +9,7 @@ from typing import Any
 
 from endive.arithmetic.manifests import NO_SNAPSHOT, counts_after, hits_of, metadata_size, snapshots_kept, young_before_start
 from endive.arithmetic.validation import nothing_found, reads_history, review_record
-from endive.simulation.compiled.features import HAS_CLIENTS, HAS_FAILURES, HAS_FILES, HAS_SERVICE
+from endive.simulation.compiled.features import HAS_CLIENTS, HAS_FAILURES, HAS_FILES, HAS_PROTOCOL, HAS_SERVICE
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import (
     age_at,
@@ -302,6 +302,8 @@ def install(run: Any, txn: Any, slot: int) -> None:
             second = traits_at(run, txn.cls, NUM_OPERATIONS + txn.operation)
             if second.kind != UNUSED:
                 change_files(run, txn, slot, t, second)
+            if HAS_PROTOCOL:
+                continue
             _note_state(run, txn, table, t == 0)
     group_at(run, txn.group).seq += 1
     run.commit_success += 1

@@ -1,0 +1,265 @@
+"""Run a transaction that follows a protocol: its phases, and the events in which it touches what transactions share.
+
+The counterpart of ``endive.transaction.protocol_path``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from endive.arithmetic.costs import moment_of_effect_ms
+from endive.simulation.compiled import run_state
+from endive.simulation.compiled.client_steps import fails_for_good, step
+from endive.simulation.compiled.features import HAS_CLIENTS, HAS_FAILURES
+from endive.simulation.compiled.heap import await_event
+from endive.simulation.compiled.iceberg import is_real_conflict, take_handles
+from endive.simulation.compiled.jit import inlined, jit
+from endive.simulation.compiled.memory import class_at, group_at, history_at, step_at, table_at, touched_at, traits_at
+from endive.simulation.compiled.protocol_steps import (
+    CUT,
+    DISCOVERS,
+    LOSES,
+    PUBLISHES,
+    REQUESTS,
+    component_of,
+    count_requests,
+    end_step,
+    enter_phase,
+    latency_of,
+    loses_after,
+    run_steps,
+)
+from endive.simulation.compiled.requests import abort, begin_commit, delete_leftovers, end_read, lose_attempt, request_read, succeed
+from endive.simulation.compiled.streams import client_ms, resends_ms
+from endive.simulation.compiled.table_state import overlaps, take_snapshot
+
+_NONE, _CONFLICT, _NOT_REBASED = range(3)
+"""Results of the examination of commits that came between."""
+
+
+@inlined
+def begin_load(run: Any, txn: Any, slot: int) -> None:
+    """Start a transaction."""
+    txn.attempt = 0
+    txn.lost_files = 0
+    enter_phase(run, txn, run_state.LOAD)
+    _proceed(run, txn, slot)
+
+
+@inlined
+def protocol_event(run: Any, txn: Any, slot: int, event: int) -> None:
+    """Process an event of a protocol, and continue until the next one."""
+    if event == run_state.PROTOCOL_STEP:
+        _proceed(run, txn, slot)
+    elif event == run_state.PROTOCOL_OBSERVED:
+        if _observed(run, txn, slot):
+            _finish_step(run, txn, slot)
+    elif event == run_state.PROTOCOL_READ:
+        _learn_version(run, txn, slot)
+        if end_read(run, txn):
+            txn.catalog_requests += 1
+            _finish_step(run, txn, slot)
+    elif event == run_state.PROTOCOL_REQUEST:
+        _end_request(run, txn, slot)
+    elif event == run_state.PROTOCOL_PUBLISH:
+        version = txn.seq + 1 if txn.phase == run_state.AFTER_SUCCESS else txn.seq
+        group = group_at(run, txn.group)
+        group.published = max(group.published, version)
+        _finish_step(run, txn, slot)
+
+
+@inlined
+def _end_request(run: Any, txn: Any, slot: int) -> None:
+    if not end_read(run, txn):
+        return
+    txn.catalog_requests += 1
+    txn.requests_left -= 1
+    if txn.requests_left > 0:
+        request_read(run, txn, slot, run_state.PROTOCOL_REQUEST)
+    elif step_at(run, txn.place).publishes:
+        await_event(run, txn, slot, run_state.PROTOCOL_PUBLISH, 0.0)
+    else:
+        _finish_step(run, txn, slot)
+
+
+@jit
+def _finish_step(run: Any, txn: Any, slot: int) -> None:
+    """Continue after a step that ended with an event."""
+    lost = loses_after(run, txn)
+    end_step(txn)
+    if lost:
+        lose_attempt(run, txn, slot)
+    else:
+        _proceed(run, txn, slot)
+
+
+@jit
+def _learn_version(run: Any, txn: Any, slot: int) -> None:
+    """Take the current state as that which the client knows."""
+    take_snapshot(run, txn, slot)
+    if txn.phase_seq < 0:
+        txn.phase_seq = txn.seq
+    if txn.phase == run_state.LOAD:
+        take_handles(run, txn, slot)
+        txn.conflicting = 0
+    else:
+        for t in range(txn.written):
+            txn.conflicting += _conflicts_since(run, txn, slot, t)
+    txn.known_files = 0
+    for t in range(txn.read):
+        txn.known_files += table_at(run, touched_at(run, slot, t).table).data
+
+
+@jit
+def _send_discovery(run: Any, txn: Any, slot: int) -> None:
+    """Send the request that shows the current version."""
+    asked = step_at(run, txn.place)
+    if asked.in_catalog:
+        request_read(run, txn, slot, run_state.PROTOCOL_READ)
+        return
+    cls = class_at(run, txn.cls)
+    latency = latency_of(run, txn, asked, 1)
+    if HAS_FAILURES:
+        latency += resends_ms(txn, cls.request_error, 1, latency)
+        if fails_for_good(run, txn, component_of(txn.phase), 1, latency):
+            return
+    txn.success_ms = latency
+    txn.effect_ms = moment_of_effect_ms(latency, cls.linearization)
+    await_event(run, txn, slot, run_state.PROTOCOL_OBSERVED, txn.effect_ms)
+
+
+@jit
+def _observed(run: Any, txn: Any, slot: int) -> bool:
+    """Learn the version that a request to the object store shows; return whether its response came before the end."""
+    _learn_version(run, txn, slot)
+    now, elapsed = txn.now_ms, txn.effect_ms
+    rest = txn.success_ms - txn.effect_ms
+    if rest > 0.0:
+        now += rest
+        elapsed += rest
+    if HAS_CLIENTS:
+        computing = client_ms(run, txn, class_at(run, txn.cls))
+        now += computing
+        elapsed += computing
+    if now >= run.end_ms:
+        return False
+    txn.now_ms = now
+    txn.times[component_of(txn.phase)] += elapsed
+    txn.event_count += 1
+    count_requests(txn, step_at(run, txn.place), 1)
+    return True
+
+
+@jit
+def _proceed(run: Any, txn: Any, slot: int) -> None:
+    """Run phases until the next event."""
+    going = True
+    while going:
+        outcome = run_steps(run, txn)
+        going = False
+        if outcome == DISCOVERS:
+            _send_discovery(run, txn, slot)
+        elif outcome == REQUESTS:
+            request_read(run, txn, slot, run_state.PROTOCOL_REQUEST)
+        elif outcome == PUBLISHES:
+            await_event(run, txn, slot, run_state.PROTOCOL_PUBLISH, 0.0)
+        elif outcome == LOSES:
+            lose_attempt(run, txn, slot)
+        elif outcome != CUT:
+            going = _end_phase(run, txn, slot)
+
+
+@jit
+def _end_phase(run: Any, txn: Any, slot: int) -> bool:
+    """Continue after a phase; return whether the next phase runs at once."""
+    phase = txn.phase
+    if phase == run_state.LOAD:
+        return _begin_attempts(run, txn, slot)
+    if phase == run_state.ATTEMPT or phase == run_state.AFTER_LOSS:
+        found = _examine_commits(run, txn)
+        if found != _NONE:
+            _end_by_conflict(run, txn, slot, found == _CONFLICT)
+            return False
+        if phase == run_state.ATTEMPT:
+            begin_commit(run, txn, slot)
+            return False
+        enter_phase(run, txn, run_state.ATTEMPT)
+        return True
+    cls = class_at(run, txn.cls)
+    every = cls.checkpoint_every
+    if phase == run_state.AFTER_SUCCESS and every > 0 and cls.checkpoint_by_writer and (txn.seq + 1) % every == 0:
+        enter_phase(run, txn, run_state.CHECKPOINT)
+        return True
+    succeed(run, txn, slot, run.now_ms)
+    return False
+
+
+@inlined
+def _begin_attempts(run: Any, txn: Any, slot: int) -> bool:
+    """Run the job, and start the first attempt."""
+    if not step(run, txn, run_state.RUNTIME, txn.runtime_ms):
+        return False
+    if txn.operation == run_state.READ_ONLY:
+        txn.status = run_state.COMMITTED
+        await_event(run, txn, slot, run_state.DONE, 0.0)
+        return False
+    txn.status = run_state.COMMITTING
+    txn.commit_started_ms = txn.now_ms
+    if txn.entered_ms < 0.0:
+        txn.entered_ms = txn.now_ms
+    txn.start_seq = txn.seq
+    enter_phase(run, txn, run_state.ATTEMPT)
+    return True
+
+
+@jit
+def _conflicts_since(run: Any, txn: Any, slot: int, t: int) -> int:
+    """Return the number of new commits to a table that make the operation fail, and mark them as seen."""
+    mine = touched_at(run, slot, t)
+    table = table_at(run, mine.table)
+    mask = traits_at(run, txn.cls, txn.operation).conflicts
+    by_table = class_at(run, txn.cls).decided_by == run_state.BY_TABLE
+    conflicting = 0
+    index = table.head
+    for _ in range(table.length - mine.seen):
+        place = index - run.history_first
+        record = history_at(run, place)
+        if record.kind & mask and (by_table or overlaps(run, txn, slot, t, record, place)):
+            conflicting += 1
+        index = record.parent
+    mine.seen = table.length
+    return conflicting
+
+
+@jit
+def _examine_commits(run: Any, txn: Any) -> int:
+    """Examine the commits that the client has learned about since the last examination."""
+    cls = class_at(run, txn.cls)
+    if not cls.rebases and txn.seq != txn.start_seq:
+        return _NOT_REBASED
+    conflicting = txn.conflicting
+    txn.conflicting = 0
+    if conflicting == 0:
+        return _NONE
+    if cls.decided_by != run_state.BY_FILES:
+        txn.real_conflicts += 1
+        return _CONFLICT
+    return _CONFLICT if is_real_conflict(run, txn) else _NONE
+
+
+@jit
+def _end_by_conflict(run: Any, txn: Any, slot: int, may_restart: bool) -> None:
+    """Restart the operation if the conflict and its class allow it; otherwise abort."""
+    cls = class_at(run, txn.cls)
+    if not delete_leftovers(run, txn, slot):
+        return
+    if may_restart and cls.on_real_conflict == run_state.RESTART and txn.restarts < cls.max_restarts:
+        txn.commit_latency_ms += txn.now_ms - txn.commit_started_ms
+        txn.restarts += 1
+        txn.status = run_state.EXECUTING
+        txn.attempt = 0
+        txn.lost_files = 0
+        enter_phase(run, txn, run_state.LOAD)
+        await_event(run, txn, slot, run_state.PROTOCOL_STEP, 0.0)
+    else:
+        abort(run, txn, slot, run_state.VALIDATION)

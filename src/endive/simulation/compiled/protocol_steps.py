@@ -1,0 +1,167 @@
+"""Run the steps of a protocol that concern no other transaction: requests to the object store, up to the next event.
+
+The counterpart of ``endive.transaction.protocol_path``, with ``protocol_path`` of this package.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from endive.arithmetic.protocols import entries_since_checkpoint, step_count, step_size
+from endive.simulation.compiled.client_steps import access_step, fails_for_good
+from endive.simulation.compiled.features import HAS_FAILURES
+from endive.simulation.compiled.iceberg import first_parameter, sized_latency
+from endive.simulation.compiled.jit import jit
+from endive.simulation.compiled.memory import class_at, step_at
+from endive.simulation.compiled.run_state import (
+    AFTER_LOSS,
+    ATTEMPT,
+    CATALOG_READ,
+    CONFLICT_IO,
+    EACH_ATTEMPT,
+    FILE_DELETE,
+    FIRST_ATTEMPT,
+    LOAD,
+    NUM_COUNTS,
+    PER_ATTEMPT_IO,
+)
+from endive.simulation.compiled.streams import largest_storage_uniform, resends_ms
+
+ENDED, CUT, LOSES, DISCOVERS, REQUESTS, PUBLISHES = range(6)
+"""Reasons for which a phase stops: its end, the end of the run, a check, or an event that concerns other transactions."""
+
+
+@jit
+def enter_phase(run: Any, txn: Any, phase: int) -> None:
+    """Start a phase."""
+    txn.phase = phase
+    txn.place = class_at(run, txn.cls).phase_first[phase]
+    txn.phase_seq = txn.seq
+    if phase == LOAD:
+        txn.seq = -1
+        txn.phase_seq = -1
+        txn.known_files = 0
+
+
+@jit
+def component_of(phase: int) -> int:
+    """Return the component of time that a phase belongs to."""
+    if phase == LOAD:
+        return CATALOG_READ
+    return CONFLICT_IO if phase == AFTER_LOSS else PER_ATTEMPT_IO
+
+
+@jit
+def requests_of(run: Any, txn: Any, step: Any) -> int:
+    """Return the number of requests of a step."""
+    version = max(txn.seq, 0)
+    entries = entries_since_checkpoint(version, class_at(run, txn.cls).checkpoint_every)
+    return step_count(step, txn.seq - txn.phase_seq, txn.lost_files, txn.known_files, entries)
+
+
+@jit
+def count_requests(txn: Any, step: Any, requests: int) -> None:
+    """Add requests to the counter of a step."""
+    counter = step.counter
+    if counter < NUM_COUNTS:
+        txn.counts[counter] += requests
+    elif counter == NUM_COUNTS:
+        txn.list_requests += requests
+    elif counter == NUM_COUNTS + 2:
+        txn.data_reads += requests
+    else:
+        txn.data_writes += requests
+
+
+@jit
+def latency_of(run: Any, txn: Any, step: Any, requests: int) -> float:
+    """Return the latency of parallel requests of a step."""
+    first = first_parameter(step.sized, step.access, step_size(step, txn.known_files, max(txn.seq, 0)))
+    return sized_latency(run, step.access, first, largest_storage_uniform(txn, requests))
+
+
+@jit
+def run_steps(run: Any, txn: Any) -> int:
+    """Run the steps of the phase from the next one on; return why it stops, with ``txn.place`` at the step that stops it."""
+    cls = class_at(run, txn.cls)
+    end = cls.phase_end[txn.phase]
+    while txn.place < end:
+        step = step_at(run, txn.place)
+        if step.attempts != EACH_ATTEMPT and (step.attempts == FIRST_ATTEMPT) != (txn.attempt == 0):
+            txn.place += 1
+            continue
+        if step.discovers:
+            return DISCOVERS
+        if step.in_catalog:
+            txn.requests_left = requests_of(run, txn, step)
+            if txn.requests_left > 0:
+                return REQUESTS
+        elif step.with_next:
+            if not _run_pair(run, txn, step, step_at(run, txn.place + 1)):
+                return CUT
+            txn.place += 1
+        elif not _run_requests(run, txn, step, requests_of(run, txn, step), cls.max_parallel if step.parallel else 1):
+            return CUT
+        if step.publishes:
+            return PUBLISHES
+        if _loses(txn, step):
+            return LOSES
+        txn.place += 1
+    return ENDED
+
+
+@jit
+def end_step(txn: Any) -> None:
+    """Go on to the next step after an event."""
+    txn.place += 1
+
+
+@jit
+def _loses(txn: Any, step: Any) -> bool:
+    return step.checks and txn.phase == ATTEMPT and txn.seq != txn.phase_seq  # type: ignore[no-any-return]
+
+
+@jit
+def loses_after(run: Any, txn: Any) -> bool:
+    """Return whether the attempt is lost after the step that an event ended."""
+    return _loses(txn, step_at(run, txn.place))
+
+
+@jit
+def run_object_steps(run: Any, txn: Any) -> bool:
+    """Run a phase without events; return whether it was over before the end of the run."""
+    return run_steps(run, txn) == ENDED
+
+
+@jit
+def _run_requests(run: Any, txn: Any, step: Any, requests: int, parallel: int) -> bool:
+    """Run the requests of a step in batches."""
+    while requests > 0:
+        batch = min(requests, parallel)
+        latency = latency_of(run, txn, step, batch)
+        if HAS_FAILURES:
+            latency += resends_ms(txn, class_at(run, txn.cls).request_error, batch, latency)
+            if step.counter != FILE_DELETE and fails_for_good(run, txn, component_of(txn.phase), batch, latency):
+                return False
+        if not access_step(run, txn, component_of(txn.phase), latency):
+            return False
+        count_requests(txn, step, batch)
+        requests -= batch
+    return True
+
+
+@jit
+def _run_pair(run: Any, txn: Any, one: Any, other: Any) -> bool:
+    """Run two requests at the same time."""
+    first = latency_of(run, txn, one, 1)
+    second = latency_of(run, txn, other, 1)
+    slower = max(first, second)
+    if HAS_FAILURES:
+        slower += resends_ms(txn, class_at(run, txn.cls).request_error, 2, slower)
+        if fails_for_good(run, txn, component_of(txn.phase), 2, slower):
+            return False
+    if not access_step(run, txn, component_of(txn.phase), slower):
+        return False
+    count_requests(txn, one, 1)
+    count_requests(txn, other, 1)
+    return True

@@ -1,0 +1,240 @@
+"""Commit protocols as data on the reference engine: one lifecycle for all protocols.
+
+load:      steps, one of which shows the current version; run the job
+attempt:   steps (a version that they show becomes the base of the attempt; a check may end the attempt); commit
+loss:      (abort), back off, steps of ``after_loss``; next attempt
+success:   steps of ``after_success``; if the version has a checkpoint, its steps
+abort:     steps of ``after_abort``
+
+Commits that came between are examined once, at the end of the phase in which the client learned about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import suppress
+from typing import Any
+
+from endive.arithmetic.costs import moment_of_effect_ms
+from endive.arithmetic.protocols import entries_since_checkpoint, step_count, step_size
+from endive.catalog.types import CatalogSnapshot
+from endive.steps import RequestFailedError, Step
+from endive.storage import MANIFEST_FILE, MANIFEST_LIST, TABLE_METADATA
+from endive.table import ALL_MANIFESTS, OPERATION_CODES, OperationSettings, Traits
+from endive.transaction import accesses
+from endive.transaction.accesses import FileAccess
+from endive.transaction.account import Steps
+from endive.transaction.iceberg import files_of
+from endive.transaction.lifecycle import AbortError, Lifecycle, RestartError
+from endive.transaction.protocol import CATALOG_OPERATIONS, Protocol, ProtocolStep
+from endive.transaction.types import VALIDATION_EXCEPTION, TransactionStatus
+
+_KINDS = {
+    "metadata": (TABLE_METADATA, "metadata_reads", "metadata_writes"),
+    "log": (MANIFEST_LIST, "manifest_list_reads", "manifest_list_writes"),
+    "manifest": (MANIFEST_FILE, "manifest_file_reads", "manifest_file_writes"),
+    "checkpoint": (MANIFEST_FILE, "manifest_file_reads", "manifest_file_writes"),
+    "data": (MANIFEST_FILE, "data_reads", "data_writes"),
+}
+"""Kind of object of the store, counter of reads and counter of writes by kind of object of a protocol."""
+CATALOG_COUNTER = "catalog_requests"
+_ADD_NO_FILE = frozenset({"delete"})
+
+
+def access_of(step: ProtocolStep) -> FileAccess:
+    """Return the kind of access of a step to the object store."""
+    if step.operation == "delete":
+        return accesses.FILE_DELETE
+    kind, reads, writes = _KINDS[step.object or "manifest"]
+    counter = {"list": "list_requests", "read": reads, "write": writes}[step.operation]
+    return FileAccess(step.operation in ("list", "read"), kind, "", counter)
+
+
+def operation_bit(operation: str) -> int:
+    """Return the bit of an operation in the history of a table."""
+    return 2 << OPERATION_CODES[operation]
+
+
+def protocol_traits(protocol: Protocol, operation: str, settings: OperationSettings) -> tuple[Traits, ...]:
+    """Return the traits of an operation: its bit, the bits of operations that make it fail, and the files that it adds."""
+    against = 0
+    for other in protocol.fails.get(operation, ()):
+        against |= operation_bit(other)
+    added = 0 if operation in _ADD_NO_FILE else 1
+    hits = ALL_MANIFESTS if operation == "rewrite_files" and settings.manifests_hit == ALL_MANIFESTS else 0
+    return (Traits(operation_bit(operation), validates=against, conflicts=against, data=added, hits=hits),)
+
+
+class ProtocolLifecycle(Lifecycle):
+    """Transaction that follows a protocol."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        assert self.policy.protocol is not None
+        self.protocol = self.policy.protocol
+        self.traits = protocol_traits(self.protocol, self.txn.operation_type, self.txn.settings) if self._written else ()
+        self.known = None  # a protocol has no cached table handles
+        self._shown: CatalogSnapshot | None = None
+        """State that the client last learned about."""
+        self._phase_start = 0
+        self._lost = 0
+        self._examined: dict[int, int] = {}
+        """Number of snapshots that were examined for conflicts, by table."""
+
+    def _snapshots(self) -> tuple[Traits, ...]:
+        return self.traits
+
+    def _table_state(self) -> dict[str, int]:
+        return {}
+
+    def _start(self) -> Generator[Step, None, CatalogSnapshot]:
+        self.status = TransactionStatus.EXECUTING
+        self._shown, self._lost, self.attempt = None, 0, 0
+        yield from self._run_phase("load", accesses.CATALOG_READ)
+        yield from self._wait(self.txn.runtime_ms, accesses.RUNTIME, "runtime")
+        return self._snapshot
+
+    @property
+    def _snapshot(self) -> CatalogSnapshot:
+        assert self._shown is not None
+        return self._shown
+
+    def _commit(self, snapshot: CatalogSnapshot) -> Steps:
+        self._examined = {table_id: files_of(snapshot, table_id).length for table_id in self._written}
+        try:
+            yield from self._attempts()
+        except (AbortError, RestartError):
+            yield from self._run_phase("after_abort", accesses.PER_ATTEMPT_IO)
+            raise
+        with suppress(RequestFailedError):  # the commit has succeeded
+            yield from self._run_phase("after_success", accesses.PER_ATTEMPT_IO)
+            every = self.protocol.checkpoint_every
+            if every > 0 and self.protocol.checkpoint_by_writer and (self._snapshot.seq + 1) % every == 0:
+                yield from self._run_phase("checkpoint", accesses.PER_ATTEMPT_IO)
+
+    def _attempts(self) -> Steps:
+        """Attempt the commit until it succeeds. Raises AbortError or RestartError if it does not."""
+        while True:
+            is_lost = yield from self._run_phase("attempt", accesses.PER_ATTEMPT_IO)
+            if not is_lost:
+                self._resolve_commits_between()
+                result = yield from self._attempt(self._snapshot)
+                if result.success:
+                    return
+            self._lost += 1
+            yield from self._lost_attempt()
+            yield from self._run_phase("after_loss", accesses.CONFLICT_IO)
+            self._resolve_commits_between()
+
+    def _resolve_commits_between(self) -> None:
+        """Examine commits that the client learned about. Raises AbortError or RestartError if one conflicts."""
+        shown, protocol, traits = self._snapshot, self.protocol, self._snapshots()[0]
+        if not protocol.rebases and shown.seq != self.start_snapshot.seq:
+            raise AbortError(VALIDATION_EXCEPTION)
+        conflicting = 0
+        for table_id in self._written:
+            files, partitions = files_of(shown, table_id), self._partitions(table_id)
+            for record in files.history(self._examined[table_id]):
+                if record.kind & traits.conflicts and (protocol.decided_by == "table" or record.overlaps(partitions)):
+                    conflicting += 1
+            self._examined[table_id] = files.length
+        if not conflicting:
+            return
+        real = protocol.decided_by != "files" or self._bound_detector().changes_same_files(self.txn, shown, self.start_snapshot)
+        if self._count_conflict(real, conflicting):
+            raise self._end_of_conflict()
+
+    def _run_phase(self, phase: str, component: str) -> Generator[Step, None, bool]:
+        """Run the steps of a phase; return whether a check ended the attempt."""
+        self._phase_start = -1 if self._shown is None else self._shown.seq
+        steps = iter(self.protocol.phase(phase))
+        for step in steps:
+            if step.attempts != "each" and (step.attempts == "first") != (self.attempt == 0):
+                continue
+            if step.with_next:
+                yield from self._run_pair(step, next(steps), component)
+            elif step.discovers:
+                yield from self._discover(step, component)
+            else:
+                yield from self._run_step(step, component)
+            if step.publishes:
+                self.catalog.publish(self._snapshot.seq + (phase == "after_success"))
+            if step.checks and self._snapshot.seq != self._phase_start:
+                self._emit("check_failed")
+                return True
+        return False
+
+    def _run_step(self, step: ProtocolStep, component: str) -> Steps:
+        count = self._count(step)
+        if step.operation in CATALOG_OPERATIONS:
+            for _ in range(count):
+                yield from self._read_catalog()
+                self.counts[CATALOG_COUNTER] += 1
+        else:
+            parallel = self.policy.max_parallel if step.parallel else 1
+            yield from self._batches(access_of(step), count, self._size(step), parallel, component)
+
+    def _run_pair(self, one: ProtocolStep, other: ProtocolStep, component: str) -> Steps:
+        """Run two requests at the same time."""
+        slower, failures = max(self._latency_ms(one), self._latency_ms(other)), self.policy.failures
+        if failures is not None:
+            slower += self._resends_ms(failures.request_error, 2, slower)
+            yield from self._fatal_error(2, slower, component)
+        yield from self._wait(slower + self._client_ms(), component, "io_together")
+        for step in (one, other):
+            self.counts[access_of(step).counter] += 1
+            self._emit("io", access_of(step).counter)
+
+    def _discover(self, step: ProtocolStep, component: str) -> Steps:
+        """Run a request that shows the current version."""
+        if step.operation in CATALOG_OPERATIONS:
+            self._show((yield from self._read_catalog()))
+            self.counts[CATALOG_COUNTER] += 1
+            return
+        try:
+            latency, failures = self._latency_ms(step), self.policy.failures
+        except RequestFailedError as error:
+            yield from self._wait(error.latency_ms, component, "io_failed")
+            raise
+        if failures is not None:
+            latency += self._resends_ms(failures.request_error, 1, latency)
+            yield from self._fatal_error(1, latency, component)
+        effect = moment_of_effect_ms(latency, self.policy.linearization)
+        yield effect
+        self.now_ms += effect
+        snapshot = self.catalog.observe(self.now_ms)
+        rest, elapsed = latency - effect, effect
+        if rest > 0.0:
+            yield rest
+            self.now_ms += rest
+            elapsed += rest
+        elapsed += yield from self._compute()
+        self._enter(component, elapsed)
+        self.counts[access_of(step).counter] += 1
+        self._show(snapshot)
+        self._emit("io", access_of(step).counter, duration_ms=elapsed)
+        self._emit_versions("catalog_read", snapshot, sorted(self.txn.tables_read), elapsed)
+
+    def _show(self, snapshot: CatalogSnapshot) -> None:
+        self._shown = snapshot
+        if self._phase_start < 0:
+            self._phase_start = snapshot.seq
+
+    def _latency_ms(self, step: ProtocolStep) -> float:
+        access, size = access_of(step), self._size(step)
+        slowest_ms = self.storage.slowest_read_ms if access.reading else self.storage.slowest_write_ms
+        return slowest_ms(access.kind, size, 1)
+
+    def _count(self, step: ProtocolStep) -> int:
+        shown = self._shown
+        if shown is None:
+            return step_count(step, 0, self._lost, 0, 0)
+        entries = entries_since_checkpoint(shown.seq, self.protocol.checkpoint_every)
+        return step_count(step, shown.seq - self._phase_start, self._lost, self._files(shown), entries)
+
+    def _size(self, step: ProtocolStep) -> int:
+        shown = self._shown
+        return step_size(step, 0, 0) if shown is None else step_size(step, self._files(shown), shown.seq)
+
+    def _files(self, shown: CatalogSnapshot) -> int:
+        return sum(files_of(shown, table_id).data for table_id in self.txn.tables_read)
