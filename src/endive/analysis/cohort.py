@@ -54,6 +54,17 @@ class Transactions:
         """Return the transactions at these indices."""
         return Transactions(self.entry_ms[places], self.end_ms[places], self.committed[places], self.aborted[places])
 
+    def until(self, end_ms: float) -> Transactions:
+        """Return the transactions as they are at ``end_ms``: those that end later are in flight, as without ``drain``.
+
+        After the end of arrivals a transaction meets no competition, so its outcome says nothing about the system under load.
+        """
+        late = self.end_ms > end_ms
+        if not late.any():
+            return self
+        entry = np.where(self.entry_ms > end_ms, -1.0, self.entry_ms)
+        return Transactions(entry, np.minimum(self.end_ms, end_ms), self.committed & ~late, self.aborted & ~late)
+
     @property
     def entered(self) -> Flags:
         """Flags of the transactions that started committing before the run ended."""

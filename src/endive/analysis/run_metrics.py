@@ -103,8 +103,8 @@ class RunColumns(Protocol):
         """Yield all rows with these columns, in their order."""
         ...
 
-    def in_flight(self) -> Rows:
-        """Return the transactions in flight at the end of the run."""
+    def in_flight(self, end_ms: float) -> Rows:
+        """Return the transactions in flight at the end of arrivals."""
         ...
 
     def is_zero(self, column: str) -> bool:
@@ -132,15 +132,17 @@ def measure_run(rows: RunColumns, window: Window, most_kept: int = MOST_KEPT) ->
     has_data = np.array([operation not in WITHOUT_DATA for _, operation in rows.groups], np.bool_)
     totals = RunTotals(numbers, window, has_data)
     has_batches = not rows.is_zero(LONGEST)
-    values = RunValues(len(names), window, rows.in_flight(), keep=len(rows) <= most_kept, has_batches=has_batches)
+    values = RunValues(len(names), window, rows.in_flight(window.duration_ms), keep=len(rows) <= most_kept, has_batches=has_batches)
     for chunk in rows.chunks(TOTAL_COLUMNS):
-        values.add(chunk, *totals.add(chunk))
+        known = chunk.until(window.duration_ms)
+        values.add(known, *totals.add(known))
     values.finish_pass()
     measures = RunMeasures(rows.groups, window, totals, values)
     found = _group_rows(measures)
     while values.needs_pass():
         for chunk in rows.chunks(VALUE_COLUMNS):
-            values.add(chunk, Cohort.select(chunk.transactions, window), *totals.over_time.place(chunk.transactions))
+            known = chunk.until(window.duration_ms)
+            values.add(known, Cohort.select(known.transactions, window), *totals.over_time.place(known.transactions))
         values.finish_pass()
         found = _group_rows(measures)
     return found

@@ -6,7 +6,7 @@ Memory does not depend on the number of rows, except for values that are kept fo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -54,6 +54,13 @@ class Rows:
     transactions: Transactions
     reasons: Ints
     columns: Mapping[str, npt.NDArray[Any]]
+
+    def until(self, end_ms: float) -> Rows:
+        """Return the rows as they are at ``end_ms``: those that end later are in flight."""
+        known = self.transactions.until(end_ms)
+        if known is self.transactions:
+            return self
+        return replace(self, transactions=known, reasons=np.where(self.transactions.end_ms > end_ms, -1, self.reasons))
 
 
 @dataclass(frozen=True)

@@ -497,7 +497,9 @@ class SimulationSection(Section):
         description="Results file of an experiment without a label, relative to the output directory.",
         min_length=1,
     )
-    drain: bool = Field(False, description="Let transactions finish that are in flight at the end of the run.")
+    drain: bool = Field(
+        False, description="Let transactions finish that are in flight at the end of the run. Metrics count them as in flight."
+    )
     engine: Literal["auto", "reference", "compiled"] = Field(
         "auto", description="auto: compiled where possible. All engines write the same rows."
     )

@@ -13,6 +13,7 @@ from endive.config.resolve import ResolvedClass, resolve_classes
 from endive.config.schema import Document
 from endive.config.store_profiles import catalog_profile, storage_profile
 from endive.formatting import format_duration
+from endive.storage import FixedLatency
 from endive.storage.profiles import ProfileError
 from endive.table.operations import VALIDATING
 from endive.transaction.paths import DEFAULT_PATH, ICEBERG, PYICEBERG, RETRY_POLICY
@@ -37,7 +38,7 @@ class ConfigWarning:
 def warnings_of(document: Document) -> list[ConfigWarning]:
     """Return the warnings of a checked document."""
     found: list[ConfigWarning] = []
-    for check in (_overlaps, _too_few, _never_conflicts, _commit_path, _client_retries, _one_pointer, _failed_cas):
+    for check in (_overlaps, _locked_phases, _too_few, _never_conflicts, _commit_path, _client_retries, _one_pointer, _failed_cas):
         found += check(document)
     return found
 
@@ -62,6 +63,37 @@ def _overlaps(document: Document) -> Iterator[ConfigWarning]:
                 f"a transaction{_class_suffix(cls)} takes {format_duration(takes)} on average and one starts every "
                 f"{format_duration(every)}, so {effect}. Use a longer interval or a shorter runtime.",
             )
+
+
+def _locked_phases(document: Document) -> Iterator[ConfigWarning]:
+    """Warn about periodic classes whose commits always have the same distance in time, so that a result depends on a phase."""
+    fixed = [(cls, build_arrivals(cls.arrivals)) for cls in resolve_classes(document) if _has_fixed_phase(cls)]
+    for cls, arrivals in fixed:
+        validates = any(weight > 0.0 and name in VALIDATING for name, weight in cls.settings.operation_types)
+        others = [other for other, rival in fixed if other is not cls and _are_commensurate(arrivals.period_ms, rival.period_ms)]
+        if validates and others:
+            yield ConfigWarning(
+                "locked_phases",
+                cls.key("runtime"),
+                f"is fixed, and so is that of {others[0].name}; both are periodic, so commits of {cls.name} always meet the same "
+                f"commits of {others[0].name} and its success jumps between 0% and 100% with the phase. Use a rate instead of "
+                "periodic arrivals, or a runtime with a spread (sigma).",
+            )
+
+
+def _has_fixed_phase(cls: ResolvedClass) -> bool:
+    """Return whether all transactions of a class start and end their jobs at fixed times."""
+    runtime = cls.settings.runtime.to_distribution()
+    is_fixed = isinstance(runtime, FixedLatency) or getattr(runtime, "sigma", None) == 0.0
+    return is_fixed and build_arrivals(cls.arrivals).period_ms is not None and cls.arrivals.phase != "random"
+
+
+def _are_commensurate(a_ms: float | None, b_ms: float | None) -> bool:
+    """Return whether one period is a multiple of the other."""
+    if not a_ms or not b_ms:
+        return False
+    ratio = max(a_ms, b_ms) / min(a_ms, b_ms)
+    return abs(ratio - round(ratio)) < 1e-9
 
 
 def _too_few(document: Document) -> Iterator[ConfigWarning]:

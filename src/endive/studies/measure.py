@@ -297,9 +297,14 @@ class RunRows:
         for number in range(self._file.num_row_groups):
             yield self._chunk(number, columns)
 
-    def in_flight(self) -> Rows:
-        """Return the transactions in flight at the end of the run."""
-        found = [_take_in_flight(self._chunk(number, ())) for number in self._with_in_flight]
+    def in_flight(self, end_ms: float) -> Rows:
+        """Return the transactions in flight at the end of arrivals; rows are in the order of their ends."""
+        chosen = set(self._with_in_flight)
+        for number in reversed(range(self._file.num_row_groups)):
+            if not np.any(self._chunk(number, ()).transactions.end_ms > end_ms):
+                break
+            chosen.add(number)
+        found = [_take_in_flight(self._chunk(number, ()).until(end_ms)) for number in sorted(chosen)]
         groups = np.concatenate([np.zeros(0, np.int64), *(rows.groups for rows in found)])
         return Rows(groups, Transactions.join([rows.transactions for rows in found]), np.full(len(groups), -1), {})
 
