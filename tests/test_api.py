@@ -181,8 +181,9 @@ def test_scenarios_of_a_study_are_compared(study: endive.Study) -> None:
 
 def test_frontier_finds_the_known_load() -> None:
     """One compare-and-swap at a time takes as long as a load of it: success falls below half at a rate between."""
+    tree = {**TREE, "table": {"start": "empty"}}  # two seeds that start between different merges differ too much
     found = endive.frontier(
-        TREE, vary="transaction.rate", until="success < 50%", low=4, tolerance=1.0, seeds=2, max_seeds=2, warmup_ms=5_000
+        tree, vary="transaction.rate", until="success < 50%", low=4, tolerance=1.0, seeds=2, max_seeds=2, warmup_ms=5_000
     )
     assert found.load is not None
     assert 4.0 < found.load < 64.0
