@@ -271,7 +271,7 @@ def tune(
     config: Config,
     metric: str,
     *,
-    subject_to: str | None = None,
+    subject_to: str | Sequence[str] = (),
     vary: Mapping[str, Any] | None = None,
     candidates: int = 24,
     rounds: Sequence[int] = (2, 4, 8),
@@ -287,7 +287,7 @@ def tune(
     Args:
         config: Path of a TOML file, dict or configuration.
         metric: Metric to improve, such as ``time_to_commit_p99(ingest)``.
-        subject_to: Condition to meet, such as ``success(compaction) >= 95%``.
+        subject_to: Condition to meet, such as ``success(compaction) >= 95%``, or several.
         vary: Further keys to search: a pair ``(low, high)``, or a list of values, by key.
         candidates: Number of settings to try.
         rounds: Number of seeds of each round; the better settings stay for the next.
@@ -312,7 +312,8 @@ def tune(
     path, content = _content(config)
     keys = [_dimension_text(key, values) for key, values in (vary or {}).items()]
     tree = read_toml(path) if content is None else content
-    question = read_tuning(path, metric, subject_to, keys, {}, candidates, seed, content=tree)
+    conditions = (subject_to,) if isinstance(subject_to, str) else tuple(subject_to)
+    question = read_tuning(path, metric, conditions, keys, {}, candidates, seed, content=tree)
     plan = Plan(tuple(rounds), final_seeds=seeds)
     with _directory(directory) as folder, _notes(progress) as note:
         return Tuning(answer_tuning(question, plan, MetricsOptions(warmup_ms, cooldown_ms), folder, note))
