@@ -52,6 +52,8 @@ class TestObservation:
         assert found.document.retries.limit == 2
         assert found.document.commit.point == "put_if_absent"
         assert found.document.attempt[0].operation == "list"
+        assert {step.attempts for step in found.document.attempt} == {"each"}
+        assert found.document.after_loss == []
         assert "Exact: the number of requests of every kind" in text
         assert not any(line.startswith("Not exact") for line in describe(observed[0]))
 

@@ -62,8 +62,7 @@ def protocol_text(observation: Observation, name: str, command: Sequence[str], o
 def _join_attempts(phases: dict[str, list[dict[str, Any]]], observation: Observation, retries: bool) -> None:
     """Say that each attempt does the same, where a retry was like a first attempt; otherwise the steps are those of the first."""
     first, again = observation.steps["attempt"], observation.steps["after_loss"]
-    alike = [_shape(step) for step in first] == [_shape(step) for step in again]
-    if alike and first:
+    if first and _are_alike(first, again):
         phases["after_loss"] = []
         mark_discovery(phases["attempt"])
     elif retries:
@@ -75,8 +74,12 @@ def _join_attempts(phases: dict[str, list[dict[str, Any]]], observation: Observa
         mark_discovery(phases["attempt"])
 
 
-def _shape(step: ObservedStep) -> tuple[object, ...]:
-    return step.token, step.count, step.per_version_behind, step.per_log_entry
+def _are_alike(first: Sequence[ObservedStep], again: Sequence[ObservedStep]) -> bool:
+    """Return whether a retry, which is at least one version behind, has the requests of a first attempt."""
+    if [step.token for step in first] != [step.token for step in again]:
+        return False
+    cases = [(rivals, versions) for rivals in range(1, 20) for versions in (1, 10, 100)]
+    return all(one.predict(*case) == other.predict(*case) for one, other in zip(first, again, strict=True) for case in cases)
 
 
 def _steps(steps: Sequence[ObservedStep], *, discovers: bool = False) -> list[dict[str, Any]]:
