@@ -313,7 +313,7 @@ class _Search:
         """Return the candidates that remain after the leader was compared with its neighbours and with simpler ones."""
         pool, budget = list(left), self._plan.refined
         reserved = budget // 3
-        while budget > reserved and (new := list(moves.neighbours(pool[0]))[: budget - reserved]):
+        while budget > reserved and (new := self._expand(pool, moves)[: budget - reserved]):
             budget -= len(new)
             self.report(-1, len(new))
             pool = self._join(pool, new)
@@ -323,6 +323,17 @@ class _Search:
             pool = [simpler[0], *(each for each in pool if each != simpler[0])]
         others = [each for each in self._survivors(pool, self._plan.fewest_left) if each != pool[0]]
         return [pool[0], *others][: self._plan.fewest_left]
+
+    def _expand(self, pool: Sequence[int], moves: Moves) -> list[int]:
+        """Return the new neighbours of the best candidate that has some and is not significantly worse than the leader.
+
+        The best settings may differ from the leader in two: more retries allow shorter waits, and neither helps alone.
+        """
+        for candidate in self._survivors(pool, len(pool)):
+            new = list(moves.neighbours(candidate))
+            if new:
+                return new
+        return []
 
     def _join(self, pool: Sequence[int], new: Sequence[int]) -> list[int]:
         """Return a pool with new candidates that keep up with its leader in every round, the best first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -97,15 +97,15 @@ class Space:
         """Return the keys of a candidate: the retry settings of each tuned section, and the other keys."""
         retries = {each.name for each in self.retries}
         changed = {name: value for name, value in point.items() if name in retries}
-        if any(_BACKOFF_KEY in name for name in point):
-            kept = {
-                name: value
-                for name, value in self.today.items()
-                if name in retries and name.startswith(_BACKOFF_KEY) and value is not None
-            }
-            changed = {**self.backoff, **kept, **changed}
+        known = {name: value for name, value in self.today.items() if _BACKOFF_KEY in name and value is not None}
+        if not any(_BACKOFF_KEY in name for name in point):
+            known = {}
+        else:
+            shared = {name: value for name, value in known.items() if name.startswith(_BACKOFF_KEY)}
+            changed = {**self.backoff, **shared, **changed}
         settings = _set_in_sections(self.tuned, changed)
-        settings |= {name: value for name, value in point.items() if name not in retries}
+        own = {name: value for name, value in known.items() if not name.startswith(_BACKOFF_KEY)}
+        settings |= own | {name: value for name, value in point.items() if name not in retries}
         for section in self.tuned:
             for name in UNUSED_BY_KIND.get(settings.get(f"{section}.retry_backoff.kind", ""), frozenset()):
                 settings.pop(f"{section}.retry_backoff.{name}", None)
@@ -231,7 +231,7 @@ def read_tuning(
             raise ConfigError("--search", [Problem("", f"unknown settings {group!r}; {nearest(group, GROUPS)}")])
     space = _make_space(today, asked, search or default_groups(constrained=bool(conditions)))
     question = TuningQuestion(str(path), tree, path.parent, overrides, objective, conditions, space, [])
-    space = _add_varied(space, [parse_dimension(text, partial(_make_backed, question), "--vary") for text in vary])
+    space = _add_varied(space, [parse_dimension(text, partial(_make_backed, question), "--vary") for text in vary], today)
     question = replace(question, space=space)
     for label, settings in (("today", {}), ("Iceberg's defaults", _set_in_sections(space.tuned, ICEBERG_RETRY))):
         made = question.make_document(settings)
@@ -308,13 +308,28 @@ def _count_needed(asked: Condition | Subject, name: str) -> int:
     return fewest(percent / 100.0) if percent is not None and asked.workload_class == name else 0
 
 
-def _add_varied(space: Space, varied: Sequence[Dimension]) -> Space:
+def _add_varied(space: Space, varied: Sequence[Dimension], today: Document) -> Space:
     """Return a space with further keys, which replace those of the same name."""
     given = {each.name for each in varied}
     retries = tuple(each for each in space.retries if not all(f"{section}.{each.name}" in given for section in space.tuned))
     others = (*(each for each in space.others if each.name not in given), *varied)
-    today = {name: value for name, value in space.today.items() if name not in given}
-    return replace(space, retries=retries, others=others, today=today)
+    return replace(space, retries=retries, others=others, today={**space.today, **_read_current(today, given)})
+
+
+def _read_current(today: Document, keys: Iterable[str]) -> dict[str, Any]:
+    """Return the values of keys in the current configuration, as far as they are known."""
+    classes = {Scope(today, each).section: each for each in resolve_classes(today)}
+    values: dict[str, Any] = {}
+    for key in keys:
+        section = next((each for each in classes if key.startswith(f"{each}.")), None)
+        value: Any = today
+        if section is not None:
+            value = current_value(key.removeprefix(f"{section}."), classes[section])
+        else:
+            for name in key.split("."):
+                value = getattr(value, name, None)
+        values[key] = value
+    return values
 
 
 def _set_in_sections(tuned: Sequence[str], values: Mapping[str, Any]) -> Tree:
