@@ -33,6 +33,7 @@ def run_notebook(path: Path, directory: Path) -> Any:
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(directory)}})
     done = client.execute()
+    done.metadata.pop("widgets", None)  # progress bars; a page would load their scripts
     for cell in done.cells:
         cell.get("metadata", {}).pop("execution", None)
         if cell.cell_type == "code":
