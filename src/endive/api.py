@@ -272,6 +272,7 @@ def tune(
     metric: str,
     *,
     subject_to: str | Sequence[str] = (),
+    search: Sequence[str] = (),
     vary: Mapping[str, Any] | None = None,
     candidates: int = 24,
     rounds: Sequence[int] = (2, 4, 8),
@@ -288,8 +289,9 @@ def tune(
         config: Path of a TOML file, dict or configuration.
         metric: Metric to improve, such as ``time_to_commit_p99(ingest)``.
         subject_to: Condition to meet, such as ``success(compaction) >= 95%``, or several.
+        search: Groups of settings to search, such as ``retries``; by default those that apply.
         vary: Further keys to search: a pair ``(low, high)``, or a list of values, by key.
-        candidates: Number of settings to try.
+        candidates: Number of settings to try at first; as many are tried near the best ones.
         rounds: Number of seeds of each round; the better settings stay for the next.
         seeds: Number of new seeds of the final comparison.
         seed: Random seed for choosing settings.
@@ -312,9 +314,9 @@ def tune(
     path, content = _content(config)
     keys = [_dimension_text(key, values) for key, values in (vary or {}).items()]
     tree = read_toml(path) if content is None else content
-    conditions = (subject_to,) if isinstance(subject_to, str) else tuple(subject_to)
-    question = read_tuning(path, metric, conditions, keys, {}, candidates, seed, content=tree)
-    plan = Plan(tuple(rounds), final_seeds=seeds)
+    conditions = [subject_to] if isinstance(subject_to, str) else list(subject_to)
+    question = read_tuning(path, metric, conditions, keys, {}, candidates, seed, search=search, content=tree)
+    plan = Plan(tuple(rounds), final_seeds=seeds, refined=candidates)
     with _directory(directory) as folder, _notes(progress) as note:
         return Tuning(answer_tuning(question, plan, MetricsOptions(warmup_ms, cooldown_ms), folder, note))
 
