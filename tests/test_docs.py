@@ -21,6 +21,7 @@ from endive.config import load_document
 from endive.config.load import check_document
 from endive.config.sweep import Sweep
 from endive.main import app
+from endive.protocols.reader import parse_protocol
 from endive.runs.execute import run_experiment
 from endive.runs.plan import plan_sweep
 from endive.simulation import RESULT_SCHEMA, TRACE_SCHEMA, RunCounters, Summary
@@ -86,6 +87,8 @@ def test_configurations_are_valid(text: str, tmp_path: Path) -> None:
     tree = tomllib.loads(text)
     if "read" in tree:
         parse_profile(tree, "documentation")
+    elif "commit" in tree:
+        assert parse_protocol(text, "documentation", "documentation").protocol
     elif "stores" in tree:
         (tmp_path / "prices.toml").write_text(text, encoding="utf-8")
         assert load_prices(tmp_path / "prices.toml").stores
