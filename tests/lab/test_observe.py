@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from endive.config.build import build_simulation_config
+from endive.config.load import check_document
 from endive.lab import LabError
 from endive.lab.observe import Observation, Observer
 from endive.lab.observed_steps import Run, fit_steps
 from endive.lab.protocol_text import describe, protocol_text
 from endive.protocols.reader import parse_protocol
+from endive.simulation import Simulation
 from tests.cli import invoke
 
 CLIENT = str(Path(__file__).with_name("log_client.py"))
@@ -56,6 +59,19 @@ class TestObservation:
         assert found.document.after_loss == []
         assert "Exact: the number of requests of every kind" in text
         assert not any(line.startswith("Not exact") for line in describe(observed[0]))
+
+    def test_can_be_simulated(self, observed: tuple[Observation, int], tmp_path: Path) -> None:
+        client = tmp_path / "client.toml"
+        client.write_text(protocol_text(observed[0], "log-client", ["python", "job.py"], "fast_append"))
+        document = {
+            "simulation": {"duration_ms": 20_000, "seed": 1, "engine": "reference", "drain": True},
+            "storage": {"provider": "s3"},
+            "transaction": {"commit_path": str(client), "runtime": {"mean": 200.0, "sigma": 0.5}},
+            "workload": {"appends": {"rate": 2.0, "operation": "fast_append"}},
+        }
+        rows = Simulation(build_simulation_config(check_document(document, "test"))).run().to_dataframe()
+        assert (rows["status"] == "committed").sum() > 10
+        assert rows["n_retries"].max() <= 2
 
 
 def test_a_client_that_does_not_retry() -> None:

@@ -57,9 +57,10 @@ class Observation:
         steps: Steps by phase.
         trials: Commits from which the steps were fitted.
         retries: Number of retries after which the client aborts; None if it did not abort within the number that is tried.
-        waits_ms: Waits between a lost attempt and the next request.
+        waits_ms: Longest wait between two requests after each lost attempt.
         folder: Folder of the object that commits create or swap; None if commits go to the catalog.
         has_data: True if a commit writes data files.
+        retries_ms: Time in which the client lost all of its attempts.
 
     """
 
@@ -70,6 +71,7 @@ class Observation:
     waits_ms: tuple[float, ...]
     folder: str | None
     has_data: bool = True
+    retries_ms: float = 0.0
 
     @property
     def is_exact(self) -> bool:
@@ -187,11 +189,11 @@ class Observer:
         places: tuple[Place, ...] = ("data", "commit")
         for place in places:
             trials += [self.run_trial(place, rivals, folder, has_data) for rivals in counts if rivals]
-        retries, waits = self._count_retries(folder)
+        retries, waits, elapsed_ms = self._count_retries(folder)
         if retries == 0:
             trials = [trial for trial in trials if trial.place == "data"]
         point: Literal["put_if_absent", "swap"] = "put_if_absent" if commits[0].event.detail == "if-none-match" else "swap"
-        return Observation(point, _fit(trials, folder), tuple(trials), retries, waits, folder, has_data)
+        return Observation(point, _fit(trials, folder), tuple(trials), retries, waits, folder, has_data, elapsed_ms)
 
     def run_trial(self, place: Place, rivals: int, folder: str | None = None, has_data: bool = True, times: int = 1) -> Trial:
         """Run the command once while rivals come between; return its requests."""
@@ -209,17 +211,16 @@ class Observer:
         requests = [each for each in self._lab.recording.requests(start) if each.client == OBSERVED]
         return Trial(place, rivals, versions, tuple(sorted(requests, key=lambda each: each.time_ms)))
 
-    def _count_retries(self, folder: str | None) -> tuple[int | None, tuple[float, ...]]:
-        """Let every attempt lose; return the number of retries, and the waits between attempts."""
+    def _count_retries(self, folder: str | None) -> tuple[int | None, tuple[float, ...], float]:
+        """Let every attempt lose; return the number of retries, the waits between attempts, and the time of all of them."""
         trial = self.run_trial("commit", 1, folder, times=_MOST_RETRIES + 1)
         commits = [place for place, each in enumerate(trial.requests) if each.is_commit]
-        waits = tuple(
-            trial.requests[place + 1].time_ms - trial.requests[place].end_ms
-            for place in commits
-            if place + 1 < len(trial.requests) and trial.requests[place].event.outcome == "conflict"
-        )
+        ends = (*commits[1:], len(trial.requests) - 1)
+        pairs = list(zip(commits, ends, strict=True))[: len(commits) - 1]
+        waits = tuple(_longest_gap_ms(trial.requests[place : end + 1]) for place, end in pairs)
         lost = sum(trial.requests[place].event.outcome == "conflict" for place in commits)
-        return None if lost > _MOST_RETRIES else len(commits) - 1, waits
+        elapsed_ms = trial.requests[-1].end_ms - trial.requests[commits[0]].time_ms if commits else 0.0
+        return None if lost > _MOST_RETRIES else len(commits) - 1, waits, elapsed_ms
 
     def _park_rivals(self, count: int, stack: ExitStack) -> None:
         """Start rivals, and wait until each has sent its first request, which is held.
@@ -273,6 +274,14 @@ class Observer:
         elif not may_fail:
             last = errors.decode(errors="replace").strip().splitlines()[-1:] or [""]
             raise LabError(f"{self.command[0]}: exit code {code} in the lab: {last[0][:300]}")
+
+
+def _longest_gap_ms(requests: Sequence[RecordedRequest]) -> float:
+    """Return the longest time in which no request was under way."""
+    longest, end = 0.0, requests[0].end_ms
+    for each in requests[1:]:
+        longest, end = max(longest, each.time_ms - end), max(end, each.end_ms)
+    return longest
 
 
 def observing_behavior() -> Behavior:

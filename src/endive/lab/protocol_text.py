@@ -9,6 +9,7 @@ from typing import Any
 
 import tomli_w
 
+from endive.formatting import format_duration
 from endive.lab import LabError
 from endive.lab.observe import Observation
 from endive.lab.observed_steps import ObservedStep
@@ -16,6 +17,8 @@ from endive.protocols.reader import parse_protocol
 
 _CPU_MS = 60.0
 """Longest gap between requests that is taken for client CPU time, not for a backoff."""
+_LONG_MS = 20_000.0
+"""Time of lost attempts from which on a time limit is as likely as a number of retries."""
 _DISCOVERING = ("list", "request", "read")
 
 
@@ -160,6 +163,12 @@ def describe(observation: Observation) -> list[str]:
         lines.append(f"Not exact: {phase}, {name}: {', '.join(map(str, step.counts))} requests; the step is a least-squares fit.")
     if observation.retries is None:
         lines.append("Not exact: the client did not abort within 30 retries; retries.limit is an assumption.")
+    elif observation.retries_ms > _LONG_MS:
+        elapsed = format_duration(observation.retries_ms)
+        lines.append(
+            f"Not exact: the client aborted after {observation.retries} retries and {elapsed}, most of it for rivals to start;"
+            " a time limit of the client may have ended it earlier than its number of retries."
+        )
     if any(wait > _CPU_MS for wait in observation.waits_ms):
         waits = ", ".join(f"{wait:.0f}" for wait in observation.waits_ms[:12])
         lines.append(f"Not exact: backoff, fitted to waits of {waits} ms, which include client CPU time.")
