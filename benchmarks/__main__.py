@@ -21,6 +21,7 @@ from benchmarks.engines import measure_engines
 from benchmarks.growth import measure_growth, measure_memory
 from benchmarks.live import measure_live
 from benchmarks.measure import ROOT
+from benchmarks.one_pass import measure_one_pass
 from benchmarks.picks import measure_picks
 from benchmarks.pipeline import measure_pipeline, measure_scale
 from benchmarks.reference import measure_reference
@@ -35,6 +36,7 @@ PARTS: dict[str, Callable[[float], Any]] = {
     "engines": lambda shorter: list(measure_engines(shorter)),
     "growth": measure_growth,
     "picks": measure_picks,
+    "one_pass": measure_one_pass,
     "memory": measure_memory,
     "startup": lambda _: measure_startup(),
     "reference": measure_reference,

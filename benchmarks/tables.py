@@ -16,6 +16,7 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
     "engines": ("case", "transactions", "reference_txn_per_s", "compiled_txn_per_s", "ratio", "ns_per_draw", "peak_mib"),
     "growth": ("case", "transactions", "us_per_txn", "relative"),
     "picks": ("case", "transactions", "us_per_txn", "cpu_s", "estimated_cpu_s"),
+    "one_pass": ("case", "sweep_cpu_s", "metrics_cpu_s", "cpu_s", "disk_mib", "largest_worker_mib", "ratio"),
     "memory": ("case", "transactions", "peak_mib", "cpu_s"),
     "startup": ("case", "wall_s", "cpu_s"),
     "simpy": ("case", "events", "reference_us_per_event", "simpy_us_per_event", "ratio"),

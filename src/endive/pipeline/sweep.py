@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 SECONDS_PER_TASK = 2.0
 """Smallest work of a task; the overhead of a Spark task is about 50 ms."""
 TASKS_PER_CORE = 4
+_LARGEST_SHARE = 1.5
+"""Largest cost of a unit that one task simulates and measures, as a multiple of the share of a core."""
 _OUTCOME_DDL = "experiment string, seed long, state string, rows long, seconds double, error string"
 _OUTCOME_SCHEMA = pa.schema(
     [
@@ -136,7 +138,8 @@ def plan_pieces(runs: Sequence[PlannedRun], root: Path, cores: int) -> list[Piec
     for run in runs:
         planned.setdefault(run.point.directory(root).name, []).append(run)
     experiments = _experiments_after(planned, root)
-    options, limit = last_options(root), max(5 * SECONDS_PER_TASK, sum(run.effort.cpu_seconds for run in runs) / (2 * cores))
+    total = sum(run.effort.cpu_seconds for run in runs)
+    options, limit = last_options(root), max(5 * SECONDS_PER_TASK, _LARGEST_SHARE * total / cores)
     pieces = []
     for names in compared_experiments(experiments):
         own = [run for name in names for run in planned.get(name, [])]
