@@ -1,6 +1,6 @@
 """``python -m verification``: the simulator against real Iceberg clients and against theory.
 
-Each mode belongs to a file of ``verification/results``: counts, writers, handles, postgres and victims to ``iceberg.json``;
+Each mode belongs to a file of ``verification/results``: counts, writers, handles, postgres, rest and victims to ``iceberg.json``;
 imported to ``imported.json``; renewal, loops, idle, little and effort to ``theory.json``; coverage, crossings, alternatives and
 levers to ``statistics.json``.
 """
@@ -25,11 +25,11 @@ from rich.console import Console
 
 from endive.pipeline.java import NoJavaError
 from endive.version import get_git_sha
-from verification.iceberg import golden, imported, java_cases, python_cases, victims, writers
+from verification.iceberg import golden, imported, java_cases, python_cases, rest_server, victims, writers
 from verification.iceberg.clients import PYICEBERG_POOL, WORKER_THREADS
 from verification.iceberg.gateway import NoIcebergError, iceberg_gateway
 from verification.iceberg.postgres import NoPostgresError, postgres_server, probe_database
-from verification.iceberg.rows import Row, counts_row, victim_row, writers_row
+from verification.iceberg.rows import Row, counts_row, rest_row, victim_row, writers_row
 from verification.statistics import alternatives, coverage, levers
 from verification.tables import print_coverage, print_imported, print_levers, print_rows, print_theory
 from verification.theory import effort, idle, little, loops, renewal
@@ -79,6 +79,18 @@ def _postgres(quick: bool) -> Iterator[Row]:
             yield replace(row, predicted=row.predicted | {"database": asdict(database)})
 
 
+def _rest(quick: bool) -> Iterator[Row]:
+    with postgres_server(install=True) as uri:
+        for workers in sorted({case.workers for case in rest_server.CASES}):
+            with rest_server.rest_server(uri, workers) as server:
+                alone: dict[tuple[str, bool], rest_server.RestResult] = {}
+                for case in rest_server.CASES:
+                    if case.workers == workers:
+                        case = replace(case, seconds=max(1, case.seconds // _QUICK)) if quick else case
+                        result = server.measure(case)
+                        yield rest_row(case, result, alone.setdefault((case.client, case.keeps_handle), result))
+
+
 def _imported(quick: bool) -> Iterator[imported.ImportedRow]:
     with iceberg_gateway(WORKER_THREADS) as gateway:
         with TemporaryDirectory() as folder:
@@ -104,6 +116,7 @@ CLIENT_MODES: dict[str, Callable[[bool], Iterator[Row | imported.ImportedRow]]] 
     "writers": _writers,
     "handles": _handles,
     "postgres": _postgres,
+    "rest": _rest,
     "victims": _victims,
     "imported": _imported,
 }

@@ -12,11 +12,13 @@ from verification.iceberg.golden import Case, case_name
 from verification.iceberg.java_cases import JavaCase
 from verification.iceberg.postgres import Database
 from verification.iceberg.predict import left_out, predict_counts
+from verification.iceberg.rest_server import RestCase, RestResult, predict
 from verification.iceberg.simulated import predict_victim, predict_writers
 from verification.iceberg.victims import VictimCase, VictimResult
 from verification.iceberg.writers import WritersCase, WritersResult
 
 ATTEMPTS_BAR = 0.15
+REST_BAR = 0.10
 SUCCESS_BAR = 0.10
 CONFIDENCE = 0.95
 ERRORS = {"ValidationException": "validation_exception", "CommitFailedException": "max_retries_exceeded"}
@@ -106,6 +108,29 @@ def writers_row(case: WritersCase, result: WritersResult, mode: str = "writers",
         difference,
         within,
     )
+
+
+def rest_row(case: RestCase, result: RestResult, alone: RestResult) -> Row:
+    """Compare writers on Iceberg's REST server code: attempts per commit within 10%, success within 10 percentage points.
+
+    ``alone`` is the result of one writer, whose requests give the service times of the prediction.
+    """
+    predicted = predict(case, alone)
+    measured = {
+        "operations": result.commits + result.failures,
+        "commits": result.commits,
+        "attempts_per_commit": result.attempts_per_commit,
+        "loads_per_operation": result.loads_per_operation,
+        "success": result.success,
+    }
+    difference = {
+        "attempts_per_commit": predicted["attempts_per_commit"] / result.attempts_per_commit - 1.0,
+        "success": predicted["success"] - result.success,
+    }
+    within = abs(difference["attempts_per_commit"]) <= REST_BAR and abs(difference["success"]) <= SUCCESS_BAR
+    handle, workers = "kept" if case.keeps_handle else "loaded", case.workers or "any number of"
+    setup = f"{case.writers} writers, {handle} handles, {workers} workers"
+    return Row("rest", case.client, "fast_append", setup, measured, predicted, difference, within)
 
 
 def victim_row(case: VictimCase, result: VictimResult) -> Row:

@@ -1,0 +1,269 @@
+"""Iceberg's own REST server code, and real clients of it over HTTP on loopback.
+
+The server is ``rest/RestFront.java``: Iceberg's CatalogHandlers over JdbcCatalog on PostgreSQL. Its clients are Iceberg's
+RESTCatalog (``rest/RestWriters.java``) and PyIceberg. Reads and writes of files have injected delays. The server times its
+requests; the simulator gets those times as the service times of a catalog.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.io import PY_IO_IMPL
+from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.typedef import Record
+
+from endive.config import build_simulation_config
+from endive.config.load import check_document
+from endive.simulation.compiled.engine import CompiledEngine
+from verification.iceberg.gateway import NoIcebergError, _folder, iceberg_jar
+
+SOURCES = Path(__file__).parent / "rest"
+DRIVER = Path("/usr/share/java/postgresql.jar")
+"""PostgreSQL's JDBC driver, of Debian's package libpostgresql-jdbc-java."""
+METADATA_READ_MS, METADATA_WRITE_MS, FILE_MS = 5, 60, 50
+"""Injected delays: of metadata.json in the server, of manifest lists and manifests in clients."""
+SEEDS = range(20)
+_SERVER_RETRIES = 4
+"""COMMIT_NUM_RETRIES_DEFAULT, which CatalogHandlers use."""
+
+
+@dataclass(frozen=True)
+class RestCase:
+    """Writers that append to one table in a closed loop, through a server with this number of workers (0: any)."""
+
+    client: str
+    writers: int
+    keeps_handle: bool = False
+    workers: int = 0
+    seconds: int = 20
+
+
+CASES = tuple(
+    RestCase(client, writers, kept, workers)
+    for client in ("java", "pyiceberg")
+    for workers, kept, numbers in ((0, False, (1, 2, 4, 8)), (0, True, (1, 2, 4, 8)), (2, False, (1, 4, 8)), (2, True, (1, 4, 8)))
+    for writers in numbers
+)
+
+
+@dataclass(frozen=True)
+class RestResult:
+    """Responses of the server during a case, in ms, by method and status."""
+
+    commits: int
+    failures: int
+    times_ms: dict[str, list[float]]
+
+    @property
+    def attempts_per_commit(self) -> float:
+        """POST requests for each commit."""
+        return (len(self.times_ms.get("POST 200", ())) + len(self.times_ms.get("POST 409", ()))) / self.commits
+
+    @property
+    def loads_per_operation(self) -> float:
+        """GET requests of the table for each operation."""
+        return len(self.times_ms["GET 200"]) / (self.commits + self.failures)
+
+    @property
+    def success(self) -> float:
+        """Share of operations that committed."""
+        return self.commits / (self.commits + self.failures)
+
+
+class RestServer:
+    """A running server, and the class path of its Java clients."""
+
+    def __init__(self, port: int, java: Sequence[str], warehouse: Path) -> None:
+        self.uri = f"http://127.0.0.1:{port}"
+        self._java = java
+        self._warehouse = warehouse
+        self._tables = 0
+
+    def measure(self, case: RestCase) -> RestResult:
+        """Run the writers of a case on a new table."""
+        self._tables += 1
+        name = f"t{self._tables}"
+        commits, failures = (self._java_writers if case.client == "java" else self._python_writers)(case, name)
+        return RestResult(commits, failures, self._times())
+
+    def _times(self) -> dict[str, list[float]]:
+        with urllib.request.urlopen(f"{self.uri}/times") as response:
+            lines = response.read().decode().splitlines()
+        times: dict[str, list[float]] = {}
+        for line in lines:
+            method, status, took = line.split()
+            times.setdefault(f"{method} {status}", []).append(float(took))
+        return times
+
+    def _java_writers(self, case: RestCase, name: str) -> tuple[int, int]:
+        options = [self.uri, name, str(case.writers), str(case.keeps_handle).lower(), str(case.seconds)]
+        command = [*self._java, "org.apache.iceberg.rest.RestWriters", *options]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=case.seconds + 120)
+        commits, failures = done.stdout.split()[-2:]
+        return int(commits), int(failures)
+
+    def _python_writers(self, case: RestCase, name: str) -> tuple[int, int]:
+        first = self._open()
+        first.create_namespace_if_not_exists("db")
+        first.create_table(f"db.{name}", pa.schema([pa.field("id", pa.int64(), nullable=False)]))
+        catalogs = [self._open() for _ in range(case.writers)]
+        deadline = time.monotonic() + case.seconds
+
+        def write(number: int) -> tuple[int, int]:
+            draws, table, commits, failures = random.Random(number), None, 0, 0
+            while time.monotonic() < deadline:
+                if table is None or not case.keeps_handle:
+                    table = catalogs[number].load_table(f"db.{name}")
+                time.sleep(draws.uniform(0.1, 0.5))
+                try:
+                    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
+                        append.append_data_file(_data_file())
+                    commits += 1
+                except CommitFailedException:
+                    failures += 1
+            return commits, failures
+
+        with ThreadPoolExecutor(case.writers) as pool:
+            counts = list(pool.map(write, range(case.writers)))
+        return sum(commits for commits, _ in counts), sum(failures for _, failures in counts)
+
+    def _open(self) -> Catalog:
+        file_io = {PY_IO_IMPL: f"{__name__}.{SlowFileIO.__name__}"}
+        return load_catalog("verification", type="rest", uri=self.uri, warehouse=self._warehouse.as_uri(), **file_io)
+
+
+class SlowFile(PyArrowFile):
+    """A local file with a delay of each read and write."""
+
+    def open(self, seekable: bool = True) -> Any:
+        time.sleep(FILE_MS / 1e3)
+        return super().open(seekable)
+
+    def create(self, overwrite: bool = False) -> Any:
+        time.sleep(FILE_MS / 1e3)
+        return super().create(overwrite)
+
+
+class SlowFileIO(PyArrowFileIO):
+    """PyIceberg's access to local files, with delays."""
+
+    def new_input(self, location: str) -> SlowFile:
+        return self._file(location)
+
+    def new_output(self, location: str) -> SlowFile:
+        return self._file(location)
+
+    def _file(self, location: str) -> SlowFile:
+        scheme, netloc, path = self.parse_location(location, self.properties)
+        return SlowFile(location=location, path=path, fs=self.fs_by_scheme(scheme, netloc))
+
+    def delete(self, location: Any) -> None:
+        time.sleep(FILE_MS / 1e3)
+        super().delete(location)
+
+
+def _data_file() -> DataFile:
+    file = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=f"file:///nowhere/{random.getrandbits(62)}.parquet",
+        file_format=FileFormat.PARQUET,
+        partition=Record(),
+        record_count=1,
+        file_size_in_bytes=1_000,
+    )
+    file.spec_id = 0
+    return file
+
+
+@contextmanager
+def rest_server(postgres_uri: str, workers: int) -> Iterator[RestServer]:
+    """Run a server on a database (as SQLAlchemy names it); it ends with the context. Raises NoIcebergError."""
+    compiler, java = shutil.which("javac"), shutil.which("java")
+    if compiler is None or java is None or not DRIVER.exists():
+        raise NoIcebergError(f"a JDK (javac) and {DRIVER} are needed to run Iceberg's REST server code")
+    database = urlsplit(postgres_uri)
+    with TemporaryDirectory(prefix="endive-rest-") as folder:
+        classes, warehouse = Path(folder) / "classes", Path(folder) / "warehouse"
+        path = f"{iceberg_jar()}:{_folder('pyspark')}/jars/*"
+        subprocess.run([compiler, "-d", str(classes), "-cp", path, *map(str, SOURCES.glob("*.java"))], check=True)
+        delays = {"metadata-read": METADATA_READ_MS, "metadata-write": METADATA_WRITE_MS, "file": FILE_MS}
+        options = [f"-Dendive.{name}-ms={delay}" for name, delay in delays.items()]
+        command = [java, "-Xmx512m", "-XX:+UseSerialGC", *options, "-Dlog4j2.level=OFF", "-cp", f"{classes}:{path}:{DRIVER}"]
+        jdbc = f"jdbc:postgresql://{database.hostname}:{database.port}{database.path}"
+        settings = [jdbc, str(database.username), str(database.password), warehouse.as_uri(), str(workers)]
+        front = [*command, "org.apache.iceberg.rest.RestFront", *settings]
+        process = subprocess.Popen(front, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            assert process.stdout is not None
+            yield RestServer(int(process.stdout.readline()), command, warehouse)
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+
+
+def _fitted(milliseconds: Sequence[float]) -> dict[str, float]:
+    return {"median": float(np.median(milliseconds)), "sigma": float(np.std(np.log(milliseconds)))}
+
+
+def predict(case: RestCase, alone: RestResult) -> dict[str, float]:
+    """Predict a case from the service times of one writer; a commit that has lost when it arrives takes as long as a load."""
+    delay = {"mean": float(FILE_MS), "stddev": 0.0}
+    nothing = {"mean": 0.001, "stddev": 0.0}
+    document: dict[str, Any] = {
+        "simulation": {"duration_ms": 1000.0 * case.seconds, "drain": True},
+        "storage": {
+            "T_CAS": nothing,
+            **{key: {"read": nothing, "write": nothing} for key in ("T_METADATA_ROOT", "T_TABLE_METADATA")},
+            **{key: {"read": delay, "write": delay} for key in ("T_MANIFEST_LIST", "T_MANIFEST_FILE")},
+        },
+        "catalog": {
+            "type": "service",
+            "workers": case.workers,
+            "network": {"median": 1.0, "sigma": 0.5},
+            "load": _fitted(alone.times_ms["GET 200"]),
+            "commit": _fitted(alone.times_ms["POST 200"]),
+            "check": _fitted(alone.times_ms["GET 200"]),
+            "server_retries": _SERVER_RETRIES,
+            "transfer_ms_per_mib": 0.0,
+        },
+        "transaction": {
+            "commit_path": "iceberg" if case.client == "java" else "pyiceberg",
+            "retry_policy": "iceberg",
+            "table_handle": "kept" if case.keeps_handle else "loaded",
+        },
+        "table": {"start": "empty"},
+        "workload": {
+            "writers": {
+                "closed": {"clients": case.writers},
+                "operation": "fast_append",
+                "runtime": {"distribution": "uniform", "min": 100.0, "max": 500.0},
+            }
+        },
+    }
+    checked = check_document(document, "verification")
+    batches: list[pa.RecordBatch] = []
+    for seed in SEEDS:
+        CompiledEngine(build_simulation_config(checked, seed_override=seed), batches.append).run()
+    rows = pa.Table.from_batches(batches)
+    commits = pc.sum(pc.equal(rows["status"], "committed")).as_py()
+    attempts = pc.sum(rows["n_retries"]).as_py() + rows.num_rows
+    return {"attempts_per_commit": attempts / commits, "success": commits / rows.num_rows}
