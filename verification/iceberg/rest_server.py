@@ -8,6 +8,7 @@ requests; the simulator gets those times as the service times of a catalog.
 from __future__ import annotations
 
 import random
+import secrets
 import shutil
 import subprocess
 import time
@@ -96,12 +97,10 @@ class RestServer:
         self.uri = f"http://127.0.0.1:{port}"
         self._java = java
         self._warehouse = warehouse
-        self._tables = 0
 
     def measure(self, case: RestCase) -> RestResult:
         """Run the writers of a case on a new table."""
-        self._tables += 1
-        name = f"t{self._tables}"
+        name = f"t{secrets.token_hex(6)}"
         commits, failures = (self._java_writers if case.client == "java" else self._python_writers)(case, name)
         return RestResult(commits, failures, self._times())
 
