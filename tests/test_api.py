@@ -107,8 +107,8 @@ def test_figures_of_a_study(study: endive.Study, tmp_path: Path) -> None:
     chart = study.figure("latency_distribution")
     assert chart.save(tmp_path / "mine.svg").read_text().startswith("<svg")
     shown = chart._repr_mimebundle_()
-    assert "application/vnd.vegalite.v6+json" in shown
-    assert shown["application/vnd.vegalite.v6+json"]["datasets"]
+    (kind,) = (kind for kind in shown if kind.startswith("application/vnd.vegalite."))  # the version is that of Altair
+    assert shown[kind]["datasets"]
     with pytest.raises(ReportError, match="formats are"):
         chart.save(tmp_path / "mine.gif")
     with pytest.raises(ReportError, match="unknown figure"):
