@@ -63,5 +63,10 @@ def test_periodic_classes_with_fixed_runtimes_are_reported() -> None:
     tree["workload"]["appends"] |= {"periodic": {"interval_ms": 500.0}}
     del tree["workload"]["appends"]["rate"]
     assert "locked_phases" in codes()
+    periodic = tree["workload"]["appends"].pop("periodic")
+    tree["workload"]["appends"] |= {"writers": 4, "every_ms": 500.0}  # at random phases by default
+    assert "locked_phases" not in codes()
+    del tree["workload"]["appends"]["writers"], tree["workload"]["appends"]["every_ms"]
+    tree["workload"]["appends"]["periodic"] = periodic
     tree["workload"]["victim"]["runtime"] = {"median": 2_000.0, "sigma": 0.3}
     assert "locked_phases" not in codes()

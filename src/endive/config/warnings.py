@@ -85,7 +85,8 @@ def _has_fixed_phase(cls: ResolvedClass) -> bool:
     """Return whether all transactions of a class start and end their jobs at fixed times."""
     runtime = cls.settings.runtime.to_distribution()
     is_fixed = isinstance(runtime, FixedLatency) or getattr(runtime, "sigma", None) == 0.0
-    return is_fixed and build_arrivals(cls.arrivals).period_ms is not None and cls.arrivals.phase != "random"
+    arrivals = build_arrivals(cls.arrivals)
+    return is_fixed and arrivals.period_ms is not None and getattr(arrivals, "phase", None) != "random"
 
 
 def _are_commensurate(a_ms: float | None, b_ms: float | None) -> bool:
