@@ -253,7 +253,12 @@ MUTATIONS: tuple[Mutation, ...] = (
         " = version, files.length, False",
     ),
     # times
-    mutation("the runtime is paid twice", LIFECYCLE, "self._wait(self.txn.runtime_ms,", "self._wait(2.0 * self.txn.runtime_ms,"),
+    mutation(
+        "the runtime is paid twice",
+        LIFECYCLE,
+        'self._wait(self.txn.runtime_ms, accesses.RUNTIME, "runtime")\n        return snapshot',
+        'self._wait(2.0 * self.txn.runtime_ms, accesses.RUNTIME, "runtime")\n        return snapshot',
+    ),
     mutation(
         "the commit is dated at the start of its last step",
         ACCOUNT,
