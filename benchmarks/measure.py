@@ -86,7 +86,7 @@ def timed_table(engine: Engine, config: SimulationConfig) -> tuple[Timed, pa.Tab
 
 
 def environment_with(variables: Mapping[str, str]) -> dict[str, str]:
-    """The environment of this process with some variables more, in which Python keeps bytecode, as it does unless told not to."""
+    """The environment of this process with some variables more, in which Python keeps bytecode, as it does unless answer not to."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, **variables}
 

@@ -167,5 +167,5 @@ def told_by(*arguments: str) -> dict[str, Any]:
     """What a command of Endive tells with ``--json``."""
     command = [sys.executable, "-m", "endive", *arguments, "--json"]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer

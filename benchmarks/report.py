@@ -55,16 +55,16 @@ def measure_report(shorter: float) -> list[dict[str, Any]]:
         _endive("report", str(root), *master)
         first = time.perf_counter() - started
         started = time.perf_counter()
-        told = _endive("report", str(root))
+        answer = _endive("report", str(root))
         again = time.perf_counter() - started
         return [
             {
                 "case": f"report of {made['runs'] // _SEEDS:,} points, {made['runs']:,} runs",
                 "rows": made["rows"],
-                "figures": len(told["figures"]),
+                "figures": len(answer["figures"]),
                 "with_measuring_s": first,
                 "report_s": again,
-                "mib": Path(told["report"]).stat().st_size / 2**20,
+                "mib": Path(answer["report"]).stat().st_size / 2**20,
             }
         ]
 
@@ -72,5 +72,5 @@ def measure_report(shorter: float) -> list[dict[str, Any]]:
 def _endive(*arguments: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "endive", *arguments, "--json"]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer

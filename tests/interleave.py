@@ -85,7 +85,7 @@ def interleave(
 ) -> Timeline[T]:
     """Run the tasks together, from their starts (0) to their ends or to ``until_ms``, whichever comes first.
 
-    ``meanwhile`` holds actions by moment; they precede what the tasks do at that moment. ``after_each`` is told of every
+    ``meanwhile`` holds actions by moment; they precede what the tasks do at that moment. ``after_each`` is informed of every
     resumption, when it has been done.
     """
     timeline: Timeline[T] = Timeline()

@@ -127,7 +127,7 @@ class Soak:
                 self.faults.append(f"{root.name}: one of two sweeps at once ended with {process.returncode}")
         self.check_finished(root)
         codes = sorted(process.wait(_MOST_SECONDS) for process in [self.start("report", root) for _ in range(2)])
-        if codes not in ([0, 0], [0, 1]):  # one may be told that the other is at work
+        if codes not in ([0, 0], [0, 1]):  # one may be reported that the other is at work
             self.faults.append(f"{root.name}: reports at once ended with {codes}")
         self.check_reported(root)
 

@@ -49,7 +49,7 @@ def test_commands_and_files_of_a_page_are_found(numbers: ModuleType) -> None:
     assert (command.command, command.lines) == ("endive run a.toml --set        b=2", ("one   1.5 s", "[...]", "three 3"))
 
 
-def test_what_is_not_printed_is_told(numbers: ModuleType) -> None:
+def test_what_is_not_printed_is_reported(numbers: ModuleType) -> None:
     *_, command = numbers.shown_in("page", PAGE)
     assert numbers.missing(command, ["one 2.7 s", "two", "three  3"]) == []
     assert numbers.missing(command, ["one 2.7 s", "three 4"]) == ["three 3"]
@@ -58,8 +58,8 @@ def test_what_is_not_printed_is_told(numbers: ModuleType) -> None:
 
 def test_rows_of_tables_are_checked_against_their_command(numbers: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     row = "| simple | 51 appends/s (48 to 57) | `endive frontier a.toml` |"
-    told = {"load": 6.88, "low": 6.2, "high": 12.34}
-    monkeypatch.setattr(numbers, "run", lambda command, folder, errors: [json.dumps(told)])
+    answer = {"load": 6.88, "low": 6.2, "high": 12.34}
+    monkeypatch.setattr(numbers, "run", lambda command, folder, errors: [json.dumps(answer)])
     found = list(numbers.check_rows("page", f"| form |\n{row}\n", Path()))
     assert found == [(row, "| simple | 6.9 appends/s (6.2 to 12) | `endive frontier a.toml` |")]
     assert list(numbers.check_rows("page", found[0][1], Path())) == []

@@ -100,19 +100,19 @@ def run(share: float, seed: int, workers: int, only: str = "*") -> list[tuple[st
     ]
 
 
-def summary(told: list[tuple[str, str, str]], share: float, seed: int) -> dict[str, Any]:
+def summary(answer: list[tuple[str, str, str]], share: float, seed: int) -> dict[str, Any]:
     """What came of a run, by module."""
-    modules = {module: Counter(status in _CAUGHT for where, _, status in told if where == module) for module, _, _ in told}
+    modules = {module: Counter(status in _CAUGHT for where, _, status in answer if where == module) for module, _, _ in answer}
     caught = sum(counts[True] for counts in modules.values())
     return {
         "share": share,
         "seed": seed,
-        "changes": len(told),
+        "changes": len(answer),
         "caught": caught,
-        "caught_share": round(caught / len(told), 4) if told else None,
-        "timeouts": sum(status == "timeout" for _, _, status in told),
+        "caught_share": round(caught / len(answer), 4) if answer else None,
+        "timeouts": sum(status == "timeout" for _, _, status in answer),
         "modules": {name: {"changes": counts.total(), "caught": counts[True]} for name, counts in sorted(modules.items())},
-        "survivors": {name: status for _, name, status in sorted(told) if status not in _CAUGHT},
+        "survivors": {name: status for _, name, status in sorted(answer) if status not in _CAUGHT},
     }
 
 

@@ -73,7 +73,7 @@ def test_a_condition_may_be_relative_to_a() -> None:
         ("throughput < 5/s of A", "there is no A here"),
     ],
 )
-def test_what_is_wrong_is_said(text: str, message: str) -> None:
+def test_what_is_wrong_is_reported(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as error:
         parse(text)
     assert str(error.value).startswith("--until: ")
@@ -153,6 +153,6 @@ def test_a_subject_is_a_metric_of_something(text: str, subject: Subject) -> None
 
 
 @pytest.mark.parametrize("text", ["", "p99 > 2s", "p99()", "p99(a, b, c)"])
-def test_what_is_no_subject_is_told_its_form(text: str) -> None:
+def test_what_is_no_subject_is_reported_its_form(text: str) -> None:
     with pytest.raises(ConfigError, match=r"--for: .* cannot be read; it should be METRIC"):
         parse_subject(text, RATES, "--for")

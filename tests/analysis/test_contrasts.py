@@ -85,18 +85,18 @@ def test_the_seeds_that_it_takes_tell_the_difference() -> None:
     seeds = estimate_seeds_needed(found)
     assert seeds is not None
 
-    def told(n: int) -> bool:
+    def answer(n: int) -> bool:
         spread = np.std(b, ddof=1)
         return bool(abs(np.mean(b)) > stats.t.ppf(0.975, n - 1) * spread / np.sqrt(n))
 
-    assert told(seeds + 1)
-    assert not told(seeds - 2)
+    assert answer(seeds + 1)
+    assert not answer(seeds - 2)
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 4, 10])
 @pytest.mark.parametrize("size", [0.05, 0.3, 0.8, 0.999])
 def test_the_seeds_that_it_takes_are_more_than_those_that_did_not_tell(seeds: int, size: float) -> None:
-    """The quantile of Student falls with the seeds: fixed-point iteration went to and fro, and said 2 where 3 had not told."""
+    """The quantile of Student falls with the seeds: fixed-point iteration went to and fro, and said 2 where 3 had not answer."""
     found = Difference(1.0, 1.0 + size, size, 1.0, None, None, seeds, seeds, paired=True)
     needed = estimate_seeds_needed(found)
     assert needed is not None
@@ -181,7 +181,7 @@ def test_many_alternatives_share_the_doubt() -> None:
     assert confidence_of_each(1) == confidence_of_each(0) == pytest.approx(0.95)
 
 
-def test_equal_alternatives_are_told_apart_in_one_trial_of_twenty_at_most() -> None:
+def test_equal_alternatives_are_reported_apart_in_one_trial_of_twenty_at_most() -> None:
     generator = np.random.default_rng(20)
     alarms = alone = 0
     for _ in range(TRIALS):
@@ -190,7 +190,7 @@ def test_equal_alternatives_are_told_apart_in_one_trial_of_twenty_at_most() -> N
         alarms += any(each.is_significant for each in against_baseline(baseline, drawn).values())
         alone += any(each.is_significant for each in (against_baseline(baseline, {"b": b})["b"] for b in drawn.values()))
     assert alarms / TRIALS <= 0.05
-    assert alone / TRIALS >= 0.3, "without the correction, equal alternatives would be told apart often"
+    assert alone / TRIALS >= 0.3, "without the correction, equal alternatives would be reported apart often"
 
 
 def test_a_planted_difference_is_found_among_equal_alternatives() -> None:
@@ -199,10 +199,10 @@ def test_a_planted_difference_is_found_among_equal_alternatives() -> None:
     found = 0
     for _ in range(200):
         drawn = _drawn(generator, [0.0, 8.0, *[0.0] * (EQUAL - 1)])
-        told = {
+        answer = {
             name for name, each in against_baseline(drawn.pop("0"), drawn).items() if each.is_significant and each.difference > 0.0
         }
-        found += told == {"1"}
+        found += answer == {"1"}
     assert found / 200 >= 0.9
 
 

@@ -123,7 +123,7 @@ def test_a_metric_that_rises_crosses_as_well_even_to_never() -> None:
     assert 1.0 <= found.load <= 2.0
 
 
-def test_what_lies_outside_of_the_curve_is_said_to() -> None:
+def test_what_lies_outside_of_the_curve_is_reported_to() -> None:
     above = crossing(points((1.0, 1.0), (2.0, 1.0)), 0.95, falling=True)
     below = crossing(points((1.0, 0.5), (2.0, 0.4)), 0.95, falling=True)
     assert above is not None

@@ -42,8 +42,8 @@ def planted(best: int, others: float = 5.0, count: int = 26) -> list[float]:
     return [100.0 if candidate == best else 100.0 + others for candidate in range(count)]
 
 
-def test_a_planted_best_is_found_and_its_advantage_is_told() -> None:
-    """The noise that seeds share is twenty times its own: without pairing nothing could be told."""
+def test_a_planted_best_is_found_and_its_advantage_is_reported() -> None:
+    """The noise that seeds share is twenty times its own: without pairing nothing could be answer."""
     found = [tune(Synthetic(planted(2 + trial % 24), trial), 26, REFERENCES, PLAN) for trial in range(60)]
     assert all(each.best == 2 + trial % 24 for trial, each in enumerate(found))
     assert all(each.clear_over(0) and each.clear_over(1) for each in found)

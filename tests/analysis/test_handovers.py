@@ -25,9 +25,9 @@ def said(tmp_path: Path, rate: float, committer: dict[str, object]) -> str:
     }
     path = tmp_path / "run.toml"
     path.write_text(tomli_w.dumps(tree))
-    told = CliRunner().invoke(app, ["run", str(path), "--out", str(tmp_path)])
-    assert told.exit_code == 0, told.output
-    return " ".join(told.output.split())
+    answer = CliRunner().invoke(app, ["run", str(path), "--out", str(tmp_path)])
+    assert answer.exit_code == 0, answer.output
+    return " ".join(answer.output.split())
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_a_commit_that_is_applied_twice(history: tuple[list[Row], list[Row]]) ->
     assert any("with 2 commits" in problem for problem in found)
 
 
-def test_a_commit_that_nobody_made(history: tuple[list[Row], list[Row]]) -> None:
+def test_a_commit_that_no_one_made(history: tuple[list[Row], list[Row]]) -> None:
     rows, events = history
     without = [event for place, event in enumerate(events) if place != commits(events)[5]]
     assert any("with 0 commits" in problem for problem in check_history(rows, without))
@@ -174,7 +174,7 @@ def test_lost_answers_are_seen_as_what_they_were(catalog: dict[str, Any]) -> Non
     rows, events, rules = history_with(**catalog)
     twice = [row for row in rows if row["installs"] > 1]
     assert len(twice) > 3
-    assert sum("took effect" in told for told in wrong_outcomes(rows)) >= len(twice)
+    assert sum("took effect" in answer for answer in wrong_outcomes(rows)) >= len(twice)
     place = next(i for i, row in enumerate(rows) if row["installs"] == 2)
     hidden = check_history(changed(rows, place, installs=1), events, rules)
     assert hidden == [f"transaction {rows[place]['txn_id']} took effect 1 times by its row, 2 times by the trace"]

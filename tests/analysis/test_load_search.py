@@ -175,7 +175,7 @@ def test_the_interval_holds_the_truth_as_often_as_it_says(common: float, most: f
     assert 0.93 <= coverage(noise=0.03, common=common) <= most
 
 
-def test_where_nothing_could_be_measured_nothing_is_said_to_hold() -> None:
+def test_where_nothing_could_be_measured_nothing_is_reported_to_hold() -> None:
     def curve(load: float, seeds: int) -> Estimate | None:
         return None if load > 100.0 else Estimate(1.0, 0.99, 1.0, seeds)
 
@@ -222,7 +222,7 @@ def test_whole_numbers_stay_whole() -> None:
 
 
 def test_each_point_is_reported() -> None:
-    told: list[Point] = []
-    found: Frontier = find_frontier(Noisy(falling, 0.02), BELOW_95, Search(10.0, 10.0, 500.0, tolerance=0.2), told.append)
-    assert {point.load for point in told} == {point.load for point in found.points}
-    assert set(found.points) <= set(told)
+    data: list[Point] = []
+    found: Frontier = find_frontier(Noisy(falling, 0.02), BELOW_95, Search(10.0, 10.0, 500.0, tolerance=0.2), data.append)
+    assert {point.load for point in data} == {point.load for point in found.points}
+    assert set(found.points) <= set(data)

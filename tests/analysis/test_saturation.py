@@ -49,7 +49,7 @@ def test_at_the_threshold_nothing_is_saturated() -> None:
         (((1, 1.0, 1.0),), 1, "above"),
     ],
 )
-def test_what_lies_outside_of_the_curve_is_said_to(points: tuple[tuple[float, float, float], ...], load: float, bound: str) -> None:
+def test_loads_outside_of_the_curve_are_reported(points: tuple[tuple[float, float, float], ...], load: float, bound: str) -> None:
     found = saturation(curve(*points))
     assert (found.load, found.bound) == (load, bound)
 

@@ -57,13 +57,13 @@ def test_the_error_of_each_truncation_by_hand() -> None:
     assert mser(np.array([4.0, 2.0, 2.0])) == pytest.approx([8 / 27, 0.0, 0.0])
 
 
-def test_a_series_that_never_settles_is_cut_at_half_at_most_and_says_so() -> None:
+def test_a_series_that_never_settles_is_cut_at_half_at_most_and_reports_it() -> None:
     found = mser5(np.arange(200.0) ** 2)
     assert found.observations <= 100
     assert not found.settled
 
 
-def test_a_short_series_is_not_cut_and_says_so() -> None:
+def test_a_short_series_is_not_cut_and_reports_it() -> None:
     assert mser5(np.array([1000.0] * 5 + [1.0] * 44)) == Truncation(0, 0, settled=False)
     assert mser5(np.zeros(0)) == Truncation(0, 0, settled=False)
 

@@ -33,9 +33,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[pd.DataFrame, dict[tu
     folder: Path = tmp_path_factory.mktemp("whose")
     file = folder / "run.toml"
     file.write_text(tomli_w.dumps(TREE))
-    told = CliRunner().invoke(app, ["run", str(file), "--out", str(folder), "--warmup", str(WARMUP_MS), "--json"])
-    assert told.exit_code == 0, told.output
-    found = json.loads(told.stdout)
+    answer = CliRunner().invoke(app, ["run", str(file), "--out", str(folder), "--warmup", str(WARMUP_MS), "--json"])
+    assert answer.exit_code == 0, answer.output
+    found = json.loads(answer.stdout)
     rows = pd.read_parquet(found["results"])
     return rows, {(row["workload_class"], row["operation_type"]): row for row in found["metrics"]}
 

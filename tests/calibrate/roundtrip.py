@@ -195,8 +195,8 @@ def main() -> None:
                 low, high = answer.success
                 good = agrees(truth, answer)
                 made, agreed = made + 1, agreed + good
-                told = f"truth {truth:.3f}, {answer.base.success:.3f} ({low:.3f} to {high:.3f})"
-                print(f"{seed} {name} {kind}: {told} {'agrees' if good else 'OFF'}", flush=True)
+                data = f"truth {truth:.3f}, {answer.base.success:.3f} ({low:.3f} to {high:.3f})"
+                print(f"{seed} {name} {kind}: {data} {'agrees' if good else 'OFF'}", flush=True)
     print(f"{agreed} of {made} predictions agree")
 
 

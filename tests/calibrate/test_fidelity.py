@@ -89,7 +89,7 @@ def test_a_rate_detuned_by_30_percent_is_found(model: Path, seen: WrittenTable) 
     assert any("more often" in reason for reason in explain(comparisons))
 
 
-def test_failures_are_told_by_empty_slots(model: Path, seen: WrittenTable) -> None:
+def test_failures_are_reported_by_empty_slots(model: Path, seen: WrittenTable) -> None:
     as_it_was = {(each.measure, each.operation): each for each in compared(model, seen, {})}
     assert as_it_was["share that failed", "overwrite"].verdict != "not close"
     off = compared(model, seen, {"workload.upsert.real_conflict_probability": 1.0})

@@ -32,7 +32,7 @@ def test_what_is_drawn_from_the_profile_is_what_was_fitted(seed: int) -> None:
         assert made.at(p) == pytest.approx(float(fit.family.quantile(np.array([p]))[0]), rel=0.01)
 
 
-def test_families_are_told_apart() -> None:
+def test_families_are_reported_apart() -> None:
     rng = np.random.default_rng(5)
     shifted = 50.0 + 10.0 * np.exp(0.7 * rng.standard_normal(5_000))
     assert isinstance(fit_sample(Sample("read", shifted)).family, ShiftedLognormal)
@@ -71,7 +71,7 @@ def test_an_outlier_is_kept() -> None:
     assert float(fit.family.quantile(np.array([0.998]))[0]) > 1_000.0
 
 
-def test_few_values_and_a_drift_are_said() -> None:
+def test_few_values_and_a_drift_are_reported() -> None:
     few = fit_sample(Sample("cas", np.array([5.0, 6.0, 7.0])))
     assert isinstance(few.family, Lognormal)
     assert "only 3 values" in few.warnings[0]

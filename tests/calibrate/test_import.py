@@ -266,7 +266,7 @@ class TestWhatIsFound:
         assert section["periodic"] == {"interval_ms": 60_000.0, "phase_ms": 12_000.0}
         assert any("5.0% of the slots" in each.assumed for each in made.assumptions)
 
-    def test_engines_applications_and_sizes_are_told_apart(self) -> None:
+    def test_engines_applications_and_sizes_are_reported_apart(self) -> None:
         def summary(place: int) -> dict[str, str]:
             job = ("a", "b")[place % 2]
             return {"operation": "append", "engine-name": "flink", "flink.job-id": job, "added-data-files": "1"}
@@ -336,7 +336,7 @@ class TestWhatIsFound:
         assert made.classes[0].process.keys["periodic"]["phase_ms"] == 30_000.0
         assert made.tree["workload"]["spark_replace"]["periodic"]["phase_ms"] == 18_000.0
 
-    def test_bursts_are_said(self) -> None:
+    def test_bursts_are_reported(self) -> None:
         rng = random.Random(3)
         times, now = [], START_MS
         for _ in range(60):
@@ -355,7 +355,7 @@ class TestWhatIsFound:
         busiest = [step["from"] for step in schedule if step["rate"] == max(step["rate"] for step in schedule)]
         assert busiest == [(24 * day + 8) * 3_600_000.0 for day in range(5)]
 
-    def test_what_cannot_be_told_is_said(self) -> None:
+    def test_what_cannot_be_told_is_reported(self) -> None:
         made = imported(with_summaries(lambda _: {"operation": "replace", "engine-name": "spark"}))
         assert {each.about for each in made.assumptions} >= {"latencies", "failed operations", "manifests", "real conflicts"}
         text = configuration_text(made)

@@ -1,4 +1,4 @@
-"""Writers that wait for their own commits are told from random arrivals; where they cannot be, both ends are given."""
+"""Writers that wait for their own commits are reported from random arrivals; where they cannot be, both ends are given."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_a_row_with_a_size_that_none_is_is_left_out(tmp_path: Path, size: str) -
     assert by_operation(read_measurements([path])) == {"read": [1.0, 3.0]}
 
 
-def test_a_huge_value_is_told_in_a_line(tmp_path: Path) -> None:
+def test_a_huge_value_is_reported_in_a_line(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("op,latency_ms\nget," + "x" * 900_000 + "\n")
     with pytest.raises(InputError, match="row 1: latency_ms is 'xxx") as caught:

@@ -247,9 +247,9 @@ class TestCatalog:
         out = tmp_path / "catalog.toml"
         done = RUN.invoke(app, ["probe", "plain", "-o", str(out), "--count", "5", "--yes", "--json"])
         assert done.exit_code == 0, done.output
-        told = json.loads(done.stdout)
-        assert {fit["operation"] for fit in told["fits"]} == {"read", "cas", "failed_cas"}
-        assert "write" in told["assumed"]
+        answer = json.loads(done.stdout)
+        assert {fit["operation"] for fit in answer["fits"]} == {"read", "cas", "failed_cas"}
+        assert "write" in answer["assumed"]
         assert load_profile(out).cas is not None
 
     def test_a_catalog_that_is_not_configured_is_one_sentence(self) -> None:
@@ -264,7 +264,7 @@ class Stubborn(StoreTarget):
         return list(self._made)
 
 
-def test_what_could_not_be_removed_is_said(tmp_path: Path) -> None:
+def test_what_could_not_be_removed_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="please remove endive-probe-"):
         run_probe(Stubborn(str(tmp_path)), 1, 10.0)
 

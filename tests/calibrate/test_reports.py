@@ -31,8 +31,8 @@ def test_on_average_the_share_is_right_when_any_probability_is_as_likely() -> No
     generator = np.random.default_rng(7)
     chances = generator.uniform(0.0, 1.0, 4_000)
     needed = [generator.geometric(1.0 - lost, 400) for lost in chances]
-    told = [estimate_failing_share([int(n) for n in each if n <= MOST][:12], MOST) for each in needed]
-    assert np.mean(told) == pytest.approx(np.mean(chances**MOST), abs=0.01)
+    answer = [estimate_failing_share([int(n) for n in each if n <= MOST][:12], MOST) for each in needed]
+    assert np.mean(answer) == pytest.approx(np.mean(chances**MOST), abs=0.01)
 
 
 def test_no_reports_tell_nothing() -> None:

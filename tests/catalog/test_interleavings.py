@@ -1,4 +1,4 @@
-"""Properties of every interleaving of commits: nothing is lost, nothing is told that is not so, the first committer wins.
+"""Properties of every interleaving of commits: nothing is lost, nothing is reported that is not so, the first committer wins.
 
 What is installed is watched from outside: after each resumption of a writer the tables are compared with those before. Latencies
 are whole milliseconds and linearizations binary fractions, so that moments are exact.
@@ -70,7 +70,7 @@ class Install:
 
 @dataclass
 class Watched:
-    """A run of writers: what they were told, and what happened."""
+    """A run of writers: what they were reported, and what happened."""
 
     attempts: list[Attempt] = field(default_factory=list)
     installs: list[Install] = field(default_factory=list)
@@ -115,7 +115,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 
 
 def watch(scenario: Scenario, catalog: StoredCatalog) -> Watched:
-    """Run the writers on the catalog and keep what they were told and what was installed."""
+    """Run the writers on the catalog and keep what they were reported and what was installed."""
     watched = Watched()
     clock_ms = 0.0
 
@@ -193,7 +193,7 @@ def log_catalog(scenario: Scenario, max_entries: int) -> AppendCatalog:
 
 
 def check_no_lie_and_no_lost_update(scenario: Scenario, catalog: StoredCatalog, watched: Watched) -> None:
-    """What writers were told is what happened, and each commit is in the versions exactly once."""
+    """What writers were reported is what happened, and each commit is in the versions exactly once."""
     reported = [attempt for attempt in watched.attempts if attempt.result.success]
     assert sorted((i.writer, sorted(i.changed.items())) for i in watched.installs) == sorted(
         (attempt.writer, sorted(attempt.writes.items())) for attempt in reported

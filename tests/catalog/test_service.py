@@ -87,7 +87,7 @@ def test_an_answer_says_how_long_it_took_from_the_moment_it_was_asked_for() -> N
     assert (snapshot.seq, snapshot.timestamp_ms, snapshot.get_table(0).version) == (1, 73.0, 1)
 
 
-def test_only_a_commit_that_says_so_is_applied_again_by_the_server() -> None:
+def test_only_a_commit_that_reports_it_is_applied_again_by_the_server() -> None:
     catalog = direct(server_retries=1)
     assert outcome(catalog.commit(0, {0: 1})).success
     assert not outcome(catalog.commit(0, {0: 1})).success

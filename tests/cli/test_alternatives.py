@@ -13,7 +13,7 @@ from endive.runs.plan import plan_sweep, remaining_work
 from endive.runs.study_records import keep_study
 from tests.cli import invoke
 from tests.cli.test_compare import CONFIG as LONG
-from tests.cli.test_compare import run_seeds, told
+from tests.cli.test_compare import data, run_seeds
 
 CONFIG = LONG.replace("30_000", "20_000")
 
@@ -55,7 +55,7 @@ def verdicts(found: Any) -> dict[str, bool | None]:
 
 
 def test_the_scenarios_of_a_study_are_ordered_by_its_question(study: Path) -> None:
-    found = told(study)
+    found = data(study)
     assert (found["baseline"], found["question"], found["comparisons"]) == ("today", "p50(ingest)", 3)
     assert [each["seeds"] for each in found["alternatives"]] == [[0, 1, 2, 3]] * 4
     (ranking,) = found["rankings"]
@@ -71,8 +71,8 @@ def test_the_scenarios_of_a_study_are_ordered_by_its_question(study: Path) -> No
 
 
 def test_the_intervals_are_wider_than_those_of_two(study: Path, config: Path) -> None:
-    found = told(study, "--warmup", "3000")
-    alone = told(config, config, "--set-b", "storage.provider=s3x", "--seeds", "4", "--warmup", "3000")
+    found = data(study, "--warmup", "3000")
+    alone = data(config, config, "--set-b", "storage.provider=s3x", "--seeds", "4", "--warmup", "3000")
     (among,) = [each["difference"] for each in found["rankings"][0]["order"] if each["name"] == "S3 Express"]
     (two,) = [e for e in alone["comparisons"] if (e["metric"], e["workload_class"]) == ("time_to_commit_p50_ms", "ingest")]
     assert among["difference"] == pytest.approx(two["difference"])
@@ -90,16 +90,16 @@ def test_people_read_names_and_what_holds_together(study: Path) -> None:
 def test_files_with_names_and_metrics_that_were_asked_for(config: Path) -> None:
     config.with_name("b.toml").write_text(CONFIG.replace('"s3"', '"s3x"'))
     config.with_name("c.toml").write_text(CONFIG.replace('"s3"', '"gcp"').replace("label", 'scenario = "Google"\nlabel'))
-    found = told("now=a.toml", "b.toml", "c.toml", "--seeds", "3")
+    found = data("now=a.toml", "b.toml", "c.toml", "--seeds", "3")
     assert [each["name"] for each in found["alternatives"]] == ["now", "b", "Google"]
     assert found["comparisons"] == 2 * 3 * 3
     assert found["rankings"][0]["metric"] == "success_rate"
-    asked = told("now=a.toml", "b.toml", "c.toml", "--seeds", "3", "--metric", "p50", "--question", "throughput(merge)")
+    asked = data("now=a.toml", "b.toml", "c.toml", "--seeds", "3", "--metric", "p50", "--question", "throughput(merge)")
     assert [(each["metric"], each["workload_class"]) for each in asked["rankings"]] == [
         ("throughput_per_s", "merge"),
         *(("time_to_commit_p50_ms", name) for name in ("all", "ingest", "merge")),
     ]
-    twice = told("a.toml", "a.toml", "a.toml", "--seeds", "3", "--metric", "p50")
+    twice = data("a.toml", "a.toml", "a.toml", "--seeds", "3", "--metric", "p50")
     assert [each["name"] for each in twice["alternatives"]] == ["a.toml (1)", "a.toml (2)", "a.toml (3)"]
     shown = twice["rankings"][0]["order"][0]["shown"]
     assert twice["answer"][0].endswith(f"no significant difference with a.toml (2) ({shown}) and a.toml (3) ({shown}).")
@@ -111,13 +111,13 @@ def test_experiments_of_a_study_are_compared_by_their_scenarios(study: Path) -> 
     keep_study(root, sweep, plan)
     for run in remaining_work(plan, root).todo:
         assert complete_run(run.point.document, run.seed, root, run.point.experiment).state == "done"
-    stored, run_now = told(root), told(study, "--seeds", "3")
+    stored, run_now = data(root), data(study, "--seeds", "3")
     assert stored["rankings"] == run_now["rankings"]
     assert stored["question"] == "p50(ingest)"
 
 
 def test_conditions_are_judged_for_every_alternative(study: Path) -> None:
-    found = told(study, "--seeds", "3", "--fail-if", "p50(ingest) > 120% of A", code=3)
+    found = data(study, "--seeds", "3", "--fail-if", "p50(ingest) > 120% of A", code=3)
     assert {each["alternative"] for each in found["conditions"] if each["holds"]} == {"slower"}
 
 
@@ -146,4 +146,4 @@ def test_wrong_calls_end_with_2(study: Path, arguments: tuple[str, ...], message
 
 def test_an_axis_can_be_fixed(study: Path) -> None:
     study.write_text(STUDY + '[axes]\n"transaction.retry" = [1, 2]\n')
-    assert told(study, "--set", "transaction.retry=2", "--seeds", "2")["comparisons"] == 3
+    assert data(study, "--set", "transaction.retry=2", "--seeds", "2")["comparisons"] == 3

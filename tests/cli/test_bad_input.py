@@ -118,7 +118,7 @@ def test_a_place_that_cannot_be_written(arguments: list[str], message: str, here
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc is of Linux")
-def test_a_directory_that_nobody_may_write(here: Path) -> None:
+def test_a_directory_that_no_one_may_write(here: Path) -> None:
     result = invoke("run", "run.toml", "--out", "/proc/endive")
     assert result.exit_code == 1
     assert result.stderr.startswith("error: /proc/endive: ")
@@ -180,7 +180,7 @@ def test_long_messages_are_not_broken(here: Path) -> None:
     ],
     ids=lambda command: command[0],
 )
-def test_a_place_that_cannot_be_written_to_is_told_before_anything_is_run(
+def test_a_place_that_cannot_be_written_to_is_reported_before_anything_is_run(
     command: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("endive.simulation.Simulation.run", None)

@@ -27,9 +27,9 @@ def test_a_profile_and_its_figure_are_written(tmp_path: Path) -> None:
     out = tmp_path / "store.toml"
     done = RUN.invoke(app, ["calibrate", str(measured(tmp_path)), "-o", str(out), "--json"])
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert {fit["operation"] for fit in told["fits"]} == {"read", "write", "cas"}
-    assert "failed_cas" in told["assumed"]
+    answer = json.loads(done.stdout)
+    assert {fit["operation"] for fit in answer["fits"]} == {"read", "write", "cas"}
+    assert "failed_cas" in answer["assumed"]
     assert (tmp_path / "store.svg").read_text().startswith("<svg")
     profile = load_profile(out)
     assert profile.cas is not None

@@ -46,7 +46,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("a.toml")
 
 
-def told(*arguments: str | Path, code: int = 0) -> Any:
+def data(*arguments: str | Path, code: int = 0) -> Any:
     result = invoke("compare", *map(str, arguments), "--json")
     assert result.exit_code == code, result.output
     return strict(result.stdout)
@@ -66,7 +66,7 @@ def of(found: Any, metric: str, group: str = "all") -> Any:
 
 
 def test_a_faster_store_is_better(config: Path) -> None:
-    found = told(config, config, "--set-b", "storage.provider=s3x", "--seeds", "4")
+    found = data(config, config, "--set-b", "storage.provider=s3x", "--seeds", "4")
     assert (found["paired"], found["seeds"], found["warnings"]) == (True, [0, 1, 2, 3], [])
     latency = of(found, "time_to_commit_p50_ms")
     assert latency["better"] is True
@@ -80,7 +80,7 @@ def test_a_faster_store_is_better(config: Path) -> None:
 
 def test_the_same_on_both_sides_is_not_said_to_be_equal_but_for_these_seeds(config: Path) -> None:
     """It said "A and B are equal", with 0 +- 0, from 3 seeds."""
-    found = told(config, config, "--seeds", "3")
+    found = data(config, config, "--seeds", "3")
     for each in found["comparisons"]:
         assert each["difference"] in (0.0, None)
         assert each["half_width"] != 0.0
@@ -96,11 +96,11 @@ def test_the_same_on_both_sides_is_not_said_to_be_equal_but_for_these_seeds(conf
 def test_giving_up_sooner_is_not_better(config: Path) -> None:
     """Survivorship: with fewer retries less is committed, and what is committed was quick."""
     busy = ("--set", "workload.ingest.rate=12", "--set", "simulation.engine=compiled")
-    found = told(config, config, *busy, "--set-b", "transaction.retry=1", "--seeds", "4")
+    found = data(config, config, *busy, "--set-b", "transaction.retry=1", "--seeds", "4")
     assert of(found, "success_rate")["better"] is False
     for percentile in ("p50", "p95", "p99"):
         assert of(found, f"time_to_commit_{percentile}_ms")["better"] is not True
-    back = told(config, config, *busy, "--set", "transaction.retry=1", "--set-b", "transaction.retry=20")
+    back = data(config, config, *busy, "--set", "transaction.retry=1", "--set-b", "transaction.retry=20")
     assert of(back, "success_rate")["better"] is True
     for percentile in ("p50", "p95", "p99"):
         assert of(back, f"time_to_commit_{percentile}_ms")["better"] is not False
@@ -109,8 +109,8 @@ def test_giving_up_sooner_is_not_better(config: Path) -> None:
 def test_results_on_disk_are_those_of_the_configuration(config: Path) -> None:
     a = run_seeds(config, Path("stored"), range(3))
     b = run_seeds(config, Path("stored"), range(3), storage__provider="s3x")
-    stored = told(a, f"stored#{b.name}")
-    run = told(config, config, "--set-b", "storage.provider=s3x", "--seeds", "3")
+    stored = data(a, f"stored#{b.name}")
+    run = data(config, config, "--set-b", "storage.provider=s3x", "--seeds", "3")
     assert stored["comparisons"] == run["comparisons"]
 
 
@@ -118,9 +118,9 @@ def test_the_interval_is_that_of_paired_seeds(config: Path) -> None:
     """Seed by seed from single runs, against scipy."""
     a = run_seeds(config, Path("stored"), range(3))
     b = run_seeds(config, Path("stored"), range(3), storage__provider="s3x")
-    single = [of(told(a / str(seed), b / str(seed)), "time_to_commit_p50_ms") for seed in range(3)]
+    single = [of(data(a / str(seed), b / str(seed)), "time_to_commit_p50_ms") for seed in range(3)]
     expected = stats.ttest_rel([each["b"] for each in single], [each["a"] for each in single]).confidence_interval(0.95)
-    found = of(told(a, b), "time_to_commit_p50_ms")
+    found = of(data(a, b), "time_to_commit_p50_ms")
     assert found["difference"] == pytest.approx(np.mean([each["b"] - each["a"] for each in single]))
     assert found["half_width"] == pytest.approx((expected.high - expected.low) / 2.0)
     assert {each["half_width"] for each in single} == {None}
@@ -128,14 +128,14 @@ def test_the_interval_is_that_of_paired_seeds(config: Path) -> None:
 
 def test_a_configuration_takes_the_seeds_of_what_is_there(config: Path) -> None:
     a = run_seeds(config, Path("stored"), range(5, 8))
-    found = told(a, config)
+    found = data(a, config)
     assert (found["seeds"], found["paired"]) == ([5, 6, 7], True)
 
 
 def test_seeds_that_do_not_pair_are_compared_by_welch(config: Path) -> None:
     a = run_seeds(config, Path("stored"), range(3))
     b = run_seeds(config, Path("other"), range(10, 14), storage__provider="s3x")
-    found = told(a, b)
+    found = data(a, b)
     assert (found["paired"], found["seeds"]) == (False, None)
     assert "Welch" in found["warnings"][0]
     assert (of(found, "overhead")["n_a"], of(found, "overhead")["n_b"]) == (3, 4)
@@ -144,7 +144,7 @@ def test_seeds_that_do_not_pair_are_compared_by_welch(config: Path) -> None:
 def test_what_both_have_is_compared_and_the_rest_named(config: Path) -> None:
     a = run_seeds(config, Path("stored"), range(4))
     b = run_seeds(config, Path("other"), range(1, 5))
-    found = told(a, b)
+    found = data(a, b)
     assert found["seeds"] == [1, 2, 3]
     assert found["warnings"] == ["Compared by the 3 common seeds; left out: 0, 4."]
 
@@ -167,7 +167,7 @@ def test_few_seeds_are_warned_of(config: Path) -> None:
 )
 def test_conditions_on_b_decide_the_exit_code(config: Path, condition: str, code: int, words: str) -> None:
     arguments = (config, config, "--set-b", "storage.provider=s3x", "--seeds", "3", "--fail-if", condition)
-    found = told(*arguments, code=code)
+    found = data(*arguments, code=code)
     assert found["conditions"][0]["holds"] is (code == 3)
     assert words in found["conditions"][0]["verdict"]
     result = invoke("compare", *map(str, arguments))
@@ -175,13 +175,13 @@ def test_conditions_on_b_decide_the_exit_code(config: Path, condition: str, code
 
 
 def test_one_condition_of_several_is_enough(config: Path) -> None:
-    found = told(config, config, "--seeds", "3", "--fail-if", "success < 1%", "--fail-if", "throughput < 1000/s", code=3)
+    found = data(config, config, "--seeds", "3", "--fail-if", "success < 1%", "--fail-if", "throughput < 1000/s", code=3)
     assert [each["holds"] for each in found["conditions"]] == [False, True]
 
 
 def test_conditions_are_written_as_junit(config: Path) -> None:
     arguments = (config, config, "--seeds", "3", "--fail-if", "success < 1%", "--fail-if", "p50 > 50% of A", "--junit", "out.xml")
-    found = told(*arguments, code=3)
+    found = data(*arguments, code=3)
     (suite,) = ElementTree.parse("out.xml").getroot()
     failures = [None if (failure := case.find("failure")) is None else failure.get("message") for case in suite]
     assert failures == [None, found["conditions"][1]["verdict"]]
@@ -190,13 +190,13 @@ def test_conditions_are_written_as_junit(config: Path) -> None:
 def test_what_cannot_be_measured_does_not_pass(config: Path) -> None:
     """Of a class that commits nothing there is no latency."""
     changes = ("--set", "workload.merge.runtime.mean=60000", "--set", "workload.merge.runtime.sigma=0.0")
-    found = told(config, config, *changes, "--seeds", "3", "--fail-if", "p99(merge) > 1s", code=3)
+    found = data(config, config, *changes, "--seeds", "3", "--fail-if", "p99(merge) > 1s", code=3)
     assert (found["conditions"][0]["value"], found["conditions"][0]["clear"]) == (None, False)
     assert "could not be measured in B" in found["conditions"][0]["verdict"]
 
 
 def test_metrics_can_be_chosen(config: Path) -> None:
-    found = told(config, config, "--seeds", "3", "--metric", "p95", "--metric", "manifest_list_reads")
+    found = data(config, config, "--seeds", "3", "--metric", "p95", "--metric", "manifest_list_reads")
     assert {each["metric"] for each in found["comparisons"]} == {"time_to_commit_p95_ms", "manifest_list_reads_per_txn"}
 
 
@@ -224,7 +224,7 @@ def test_wrong_calls_end_with_2(config: Path, arguments: tuple[str, ...], messag
     assert message in result.stderr
 
 
-def test_several_experiments_must_be_told_apart(config: Path) -> None:
+def test_several_experiments_must_be_distinguished(config: Path) -> None:
     run_seeds(config, Path("stored"), range(1))
     run_seeds(config, Path("stored"), range(1), storage__provider="s3x")
     result = invoke("compare", "stored", "a.toml")

@@ -81,9 +81,9 @@ def test_a_configuration_is_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     text = (examples_folder() / "mixed.toml").read_text()
     path.write_text(text.replace("duration_ms = 1_800_000", 'duration_ms = 30_000\nengine = "reference"'))
     monkeypatch.setattr("endive.cli.examples.find_examples", lambda: iter([Example("short", "run", path)]))
-    told = strict(invoke("examples", "run", "short", "-o", str(tmp_path / "out"), "--json").stdout)
-    assert told["summary"]["total"]["transactions"] > 0
-    assert Path(told["files"][0]).is_file()
+    answer = strict(invoke("examples", "run", "short", "-o", str(tmp_path / "out"), "--json").stdout)
+    assert answer["summary"]["total"]["transactions"] > 0
+    assert Path(answer["files"][0]).is_file()
 
 
 def test_a_frontier_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,8 +94,8 @@ def test_a_frontier_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         'workload.w = { rate = 1.0, operation = "fast_append", runtime = { mean = 100 } }\n'
     )
     monkeypatch.setattr("endive.cli.examples.find_examples", lambda: iter([Example("short", "frontier", path)]))
-    told = strict(invoke("examples", "run", "short", "-o", str(tmp_path / "out"), "--json").stdout)
-    assert {point["load"] for point in told["points"]} >= {0.5, 1.0}
+    answer = strict(invoke("examples", "run", "short", "-o", str(tmp_path / "out"), "--json").stdout)
+    assert {point["load"] for point in answer["points"]} >= {0.5, 1.0}
     assert "frontier.json" in files(tmp_path / "out")
 
 

@@ -40,17 +40,17 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, str]:
 
 
 def test_the_load_is_found_between_one_that_fails_and_one_that_holds(asked: tuple[Path, Any, str]) -> None:
-    _, told, _ = asked
-    assert told["bound"] == "crossed"
-    assert 1.0 <= told["low"] < told["load"] < told["high"] <= 64.0
-    verdicts = {point["load"]: point["verdict"] for point in told["points"]}
-    assert verdicts[max(load for load in verdicts if load <= told["low"])] == "fails"
-    assert verdicts[min(load for load in verdicts if load >= told["high"])] == "holds"
+    _, data, _ = asked
+    assert data["bound"] == "crossed"
+    assert 1.0 <= data["low"] < data["load"] < data["high"] <= 64.0
+    verdicts = {point["load"]: point["verdict"] for point in data["points"]}
+    assert verdicts[max(load for load in verdicts if load <= data["low"])] == "fails"
+    assert verdicts[min(load for load in verdicts if load >= data["high"])] == "holds"
 
 
 def test_every_point_can_be_traced_to_its_seeds(asked: tuple[Path, Any, str]) -> None:
-    folder, told, _ = asked
-    for point in told["points"]:
+    folder, data, _ = asked
+    for point in data["points"]:
         seeds = point["seeds"].values()
         good = sum(seed["committed"] + seed["in_flight"] / 2 for seed in seeds)
         assert point["estimate"]["mean"] == pytest.approx(good / sum(seed["transactions"] for seed in seeds))
@@ -58,36 +58,36 @@ def test_every_point_can_be_traced_to_its_seeds(asked: tuple[Path, Any, str]) ->
         for seed in point["seeds"]:
             kept = json.loads((folder / "out/runs" / point["experiment"] / f"{seed}/metrics.json").read_text())
             assert kept["rows"][0]["success_rate"] == point["seeds"][seed]["success_rate"]
-    assert told["configuration"]["storage"] == {"provider": "s3"}
-    assert told["runs"] == sum(len(point["seeds"]) for point in told["points"])
+    assert data["configuration"]["storage"] == {"provider": "s3"}
+    assert data["runs"] == sum(len(point["seeds"]) for point in data["points"])
 
 
 def test_the_answer_and_the_figure_are_written(asked: tuple[Path, Any, str]) -> None:
-    folder, told, _ = asked
+    folder, data, _ = asked
     names = {name for name in files(folder / "out") if not name.startswith("runs/")}
     assert names == {"frontier.json", "frontier.png", "frontier.svg"}
     written = json.loads((folder / "out/frontier.json").read_text())
-    assert written == {key: value for key, value in told.items() if key != "files"}
+    assert written == {key: value for key, value in data.items() if key != "files"}
 
 
-def test_each_load_is_told_on_the_side(asked: tuple[Path, Any, str]) -> None:
-    _, told, said = asked
-    assert all(f"{point['load']:.4g}/s: " in said for point in told["points"])
+def test_each_load_is_reported_on_the_side(asked: tuple[Path, Any, str]) -> None:
+    _, data, said = asked
+    assert all(f"{point['load']:.4g}/s: " in said for point in data["points"])
 
 
 def test_a_rerun_runs_nothing_and_says_the_same(asked: tuple[Path, Any, str]) -> None:
-    folder, told, _ = asked
+    folder, data, _ = asked
     again = invoke("frontier", str(folder / "load.toml"), *QUESTION, "-o", str(folder / "out"), "--json")
     repeated = strict(again.stdout)
     assert repeated["runs"] == 0
-    assert {**repeated, "runs": told["runs"], "seconds": told["seconds"]} == told
+    assert {**repeated, "runs": data["runs"], "seconds": data["seconds"]} == data
 
 
 def test_people_read_a_sentence_and_a_table(asked: tuple[Path, Any, str]) -> None:
-    folder, told, _ = asked
+    folder, data, _ = asked
     text = invoke("frontier", str(folder / "load.toml"), *QUESTION, "-o", str(folder / "out")).stdout
-    assert text.startswith(told["answer"][0])
-    assert f"success < 90% is met from {told['load']:.3g}/s on (95% interval: {told['low']:.3g}–{told['high']:.3g}/s)" in text
+    assert text.startswith(data["answer"][0])
+    assert f"success < 90% is met from {data['load']:.3g}/s on (95% interval: {data['low']:.3g}–{data['high']:.3g}/s)" in text
     assert "workload.ingest.rate  success_rate" in text
 
 
@@ -103,19 +103,19 @@ def test_a_range_without_a_crossing_is_an_answer(
 ) -> None:
     folder, _, _ = asked
     result = invoke("frontier", str(folder / "load.toml"), *QUESTION, *bounds, "-o", str(folder / bound), "--json")
-    told = strict(result.stdout)
+    data = strict(result.stdout)
     assert result.exit_code == 0
-    assert (told["bound"], told["load"]) == (bound, None)
-    assert sentence in told["answer"][0]
+    assert (data["bound"], data["load"]) == (bound, None)
+    assert sentence in data["answer"][0]
 
 
-def test_what_the_runs_cannot_tell_is_said(asked: tuple[Path, Any, str]) -> None:
+def test_what_the_runs_cannot_tell_is_reported(asked: tuple[Path, Any, str]) -> None:
     """A few transactions a run, all committed: that is no proof of anything."""
     folder, _, _ = asked
     bounds = ("--from", "0.1", "--to", "0.2", "--max-seeds", "3")
-    told = strict(invoke("frontier", str(folder / "load.toml"), *QUESTION, *bounds, "-o", str(folder / "few"), "--json").stdout)
-    assert (told["bound"], told["low"], told["high"], told["narrow"]) == ("crossed", None, None, False)
-    assert "No answer for" in told["answer"][0]
+    data = strict(invoke("frontier", str(folder / "load.toml"), *QUESTION, *bounds, "-o", str(folder / "few"), "--json").stdout)
+    assert (data["bound"], data["low"], data["high"], data["narrow"]) == ("crossed", None, None, False)
+    assert "No answer for" in data["answer"][0]
 
 
 @pytest.mark.parametrize(

@@ -26,12 +26,12 @@ def test_a_configuration_is_written_that_runs(tmp_path: Path, metadata: Path) ->
     out = tmp_path / "mine.toml"
     done = RUN.invoke(app, ["import", str(metadata), "-o", str(out), "--provider", "s3x", "--json"])
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert told["classes"] == [
+    data = json.loads(done.stdout)
+    assert data["classes"] == [
         {"name": "append", "operation": "fast_append", "commits": 40, "arrivals": "every 30 s, first at 0.000 s"}
     ]
-    assert told["answers"][0]["success"] == 1.0
-    assert told["answers"][0]["success_range"][0] < 1.0
+    assert data["answers"][0]["success"] == 1.0
+    assert data["answers"][0]["success_range"][0] < 1.0
     assert load_document(out).storage.provider == "s3x"
     assert (tmp_path / "mine.assumptions.json").exists()
 
@@ -43,13 +43,13 @@ def test_what_would_take_too_much_is_not_simulated(tmp_path: Path, metadata: Pat
     out = tmp_path / "mine.toml"
     done = RUN.invoke(app, ["import", str(metadata), "-o", str(out), "--json"])
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert "answers" not in told
-    assert any("not simulated: " in note and "transactions, and at most 20 are" in note for note in told["notes"])
+    data = json.loads(done.stdout)
+    assert "answers" not in data
+    assert any("not simulated: " in note and "transactions, and at most 20 are" in note for note in data["notes"])
     assert load_document(out).workload
 
 
-def test_people_are_told_what_is_assumed(tmp_path: Path, metadata: Path) -> None:
+def test_people_are_reported_what_is_assumed(tmp_path: Path, metadata: Path) -> None:
     done = RUN.invoke(app, ["import", str(metadata), "-o", str(tmp_path / "mine.toml"), "--no-answer"])
     assert done.exit_code == 0, done.output
     assert "latencies: not in the history" in done.output

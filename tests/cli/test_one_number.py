@@ -47,8 +47,8 @@ def ran(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
     return strict(result.stdout)
 
 
-def total(told: Any) -> Any:
-    (row,) = [row for row in told["metrics"] if row["workload_class"] == row["operation_type"] == "all"]
+def total(data: Any) -> Any:
+    (row,) = [row for row in data["metrics"] if row["workload_class"] == row["operation_type"] == "all"]
     return row
 
 
@@ -81,9 +81,9 @@ def test_every_command_takes_a_window(ran: Any) -> None:
     assert strict(invoke("report", place, *asked).stdout)["window"] == window
     assert strict(invoke("compare", "a.toml", place, *asked).stdout)["window"] == window
     question = ("--vary", "workload.ingest.rate", "--until", "success < 1%", "--to", "8", "--seeds", "2", "--max-seeds", "2")
-    told = strict(invoke("frontier", "a.toml", *question, *asked).stdout)
-    assert told["window"] == [window]
-    assert told["answer"] == ["success < 1% is not met up to 8/s, the highest load of the search."]
+    data = strict(invoke("frontier", "a.toml", *question, *asked).stdout)
+    assert data["window"] == [window]
+    assert data["answer"] == ["success < 1% is not met up to 8/s, the highest load of the search."]
     refused = invoke("run", "a.toml", "--warmup", "50000", "--cooldown", "10000")
     assert refused.exit_code == 2
     assert "leave nothing of the run" in refused.stderr
@@ -93,5 +93,5 @@ def test_every_command_takes_a_window(ran: Any) -> None:
 def test_a_search_in_which_nothing_can_be_measured_ends_with_a_sentence(ran: Any) -> None:
     question = ("--vary", "workload.ingest.rate", "--until", "p99(late) > 1s", "--from", "1", "--to", "4")
     Path("b.toml").write_text(CONFIG + LATE.replace("rate = 8", "rate = 0.0001"))
-    told = strict(invoke("frontier", "b.toml", *question, "--seeds", "2", "--max-seeds", "2", "--json").stdout)
-    assert told["answer"][0].startswith("No answer for p99(late) > 1s: time_to_commit_p99_ms(late) could not be measured")
+    data = strict(invoke("frontier", "b.toml", *question, "--seeds", "2", "--max-seeds", "2", "--json").stdout)
+    assert data["answer"][0].startswith("No answer for p99(late) > 1s: time_to_commit_p99_ms(late) could not be measured")

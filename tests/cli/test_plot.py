@@ -42,11 +42,11 @@ def test_all_figures_are_written_beside_the_run(run: Path) -> None:
 def test_one_figure_where_it_is_wanted(run: Path, tmp_path: Path) -> None:
     result = invoke("plot", str(run), "--figure", "time_parts", "-o", str(tmp_path / "paper"), "--json")
     assert result.exit_code == 0
-    (told,) = strict(result.stdout)["figures"]
-    assert told["figure"] == "time_parts"
-    assert told["definition"]
+    (answer,) = strict(result.stdout)["figures"]
+    assert answer["figure"] == "time_parts"
+    assert answer["definition"]
     assert files(tmp_path / "paper") == {"time_parts.png", "time_parts.svg", "time_parts.pdf"}
-    assert {Path(path).name for path in told["files"]} == files(tmp_path / "paper")
+    assert {Path(path).name for path in answer["files"]} == files(tmp_path / "paper")
 
 
 def test_a_figure_for_a_column_with_a_curve_of_theory(run: Path, tmp_path: Path) -> None:
@@ -69,10 +69,10 @@ def test_the_timeline_of_a_run(run: Path, tmp_path: Path, moment: tuple[str, ...
 
 
 def test_figures_are_listed_with_what_is_missing(run: Path) -> None:
-    told = {row["figure"]: row for row in strict(invoke("plot", str(run), "--list", "--json").stdout)}
-    assert told["time_parts"]["missing"] is None
-    assert "no numeric parameter" in told["success_load"]["missing"]
-    assert told["timeline"]["title"]
+    answer = {row["figure"]: row for row in strict(invoke("plot", str(run), "--list", "--json").stdout)}
+    assert answer["time_parts"]["missing"] is None
+    assert "no numeric parameter" in answer["success_load"]["missing"]
+    assert answer["timeline"]["title"]
     assert "not in this study" in invoke("plot", str(run), "--list").stdout
     assert not (run.parent / "figures").exists()
 
@@ -94,7 +94,7 @@ def test_figures_are_listed_with_what_is_missing(run: Path) -> None:
         (("--code-version", "nobody"), "no results of version 'nobody'"),
     ],
 )
-def test_what_cannot_be_drawn_is_said(run: Path, arguments: tuple[str, ...], message: str) -> None:
+def test_what_cannot_be_drawn_is_reported(run: Path, arguments: tuple[str, ...], message: str) -> None:
     result = invoke("plot", str(run), *arguments, "--json")
     assert result.exit_code == 2
     assert message in result.stderr.replace("\n", " ")

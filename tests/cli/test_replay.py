@@ -32,9 +32,9 @@ def test_a_replay_submits_each_commit_once(tmp_path: Path, table: WrittenTable) 
     command = ["replay", str(table.metadata), "--reports", str(table.reports), "--provider", "s3", "-o", str(out)]
     done = RUN.invoke(app, [*command, "--set", "storage.provider=s3x", "--json"])
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    was = {each["class"]: each for each in told["as_it_was"]}
-    other = {each["class"]: each for each in told["with_changes"]}
+    data = json.loads(done.stdout)
+    was = {each["class"]: each for each in data["as_it_was"]}
+    other = {each["class"]: each for each in data["with_changes"]}
     commits = {str(path.stem).rpartition(".")[2]: len(path.read_text().splitlines()) - 1 for path in tmp_path.glob("week.*.csv")}
     assert set(commits) == set(was)
     assert sum(commits.values()) == len(json.loads(table.metadata.read_text())["snapshots"])
@@ -61,8 +61,8 @@ def test_fidelity_of_an_import_with_reports(tmp_path: Path, table: WrittenTable)
     against = ["--against", str(table.reports), "--against", str(table.metadata)]
     done = RUN.invoke(app, ["fidelity", str(out), *against, "--json"])
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert told["verdict"] == "close", told
+    data = json.loads(done.stdout)
+    assert data["verdict"] == "close", data
     shown = narrow_invoke("fidelity", str(out), *against, "--set", "storage.provider=gcp")
     assert_fits(shown.output.splitlines())
     assert "The model is not close" in shown.output

@@ -40,10 +40,10 @@ def test_the_answer_and_the_path_are_printed(experiment: Path) -> None:
 
 def test_a_run_is_reported_beside_its_results(experiment: Path) -> None:
     result = invoke("report", str(experiment / "1"), "--json")
-    told = json.loads(result.stdout)
-    assert told["report"] == str(experiment / "1" / "report.html")
-    assert told["warnings"][0].startswith("Only 1 seed:")
-    assert "time_parts" in told["figures"]
+    answer = json.loads(result.stdout)
+    assert answer["report"] == str(experiment / "1" / "report.html")
+    assert answer["warnings"][0].startswith("Only 1 seed:")
+    assert "time_parts" in answer["figures"]
 
 
 def test_another_file(experiment: Path, tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_another_file(experiment: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "answer"),
     [
         (["nowhere"], "no such file or directory"),
         (["empty"], "no finished run; run `endive run CONFIG` or `endive sweep SWEEP` first"),
@@ -61,14 +61,14 @@ def test_another_file(experiment: Path, tmp_path: Path) -> None:
         (["EXPERIMENT", "--code-version", "9.9"], "no results of version '9.9'"),
     ],
 )
-def test_what_cannot_be_reported_is_said(
-    arguments: list[str], told: str, experiment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_cannot_be_reported_is_reported(
+    arguments: list[str], answer: str, experiment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     result = invoke("report", *(str(experiment) if each == "EXPERIMENT" else each for each in arguments))
     assert result.exit_code == 2
-    assert told in result.stderr.replace("\n", " ")
+    assert answer in result.stderr.replace("\n", " ")
     assert result.stdout == ""
     assert list(tmp_path.rglob("report.html")) == []
 
@@ -86,8 +86,8 @@ def tasks_are_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("tasks_are_run_here")
 def test_a_directory_of_experiments_is_measured_first_and_versions_are_not_mixed(experiment: Path) -> None:
     root = experiment.parent
-    told = json.loads(invoke("report", str(root), "--json").stdout)
-    assert told["report"] == str(root / "report.html")
+    answer = json.loads(invoke("report", str(root), "--json").stdout)
+    assert answer["report"] == str(root / "report.html")
     assert (root / "metrics" / "by_experiment.parquet").is_file()
     older = "0" * 12
     other = root / f"mixed-{older}"

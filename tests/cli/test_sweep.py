@@ -22,7 +22,7 @@ def call(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-def told(*arguments: str | Path) -> Any:
+def answer(*arguments: str | Path) -> Any:
     result = call(*arguments, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
@@ -39,7 +39,7 @@ def finished(tmp_path: Path) -> Path:
 
 def test_a_dry_run_tells_the_plan_and_writes_nothing(tmp_path: Path) -> None:
     path, root = sweep_file(tmp_path), tmp_path / "experiments"
-    plan = told("sweep", path, "--out", root, "--dry-run")
+    plan = answer("sweep", path, "--out", root, "--dry-run")
     assert (plan["points"], plan["runs"], plan["finished"], plan["to_do"]) == (POINTS, 2 * POINTS, 0, 2 * POINTS)
     assert plan["seeds"] == [0, 1]
     assert plan["estimated_transactions"] == pytest.approx(2 * 2 * (20 + 50 + 80), rel=0.05)
@@ -52,17 +52,17 @@ def test_a_dry_run_tells_the_plan_and_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_knows_what_is_finished(tmp_path: Path, finished: Path) -> None:
-    plan = told("sweep", sweep_file(tmp_path), "--out", finished, "--dry-run")
+    plan = answer("sweep", sweep_file(tmp_path), "--out", finished, "--dry-run")
     assert (plan["finished"], plan["to_do"]) == (POINTS, POINTS)
 
 
 def test_a_finished_sweep_starts_no_spark(tmp_path: Path, finished: Path) -> None:
-    result = told("sweep", sweep_file(tmp_path, seeds=1), "--out", finished, "--master", "spark://nowhere:1")
+    result = answer("sweep", sweep_file(tmp_path, seeds=1), "--out", finished, "--master", "spark://nowhere:1")
     assert (result["finished_before"], result["done"], result["failed"]) == (POINTS, 0, [])
 
 
 def test_seeds_of_the_command_line_replace_those_of_the_file(tmp_path: Path) -> None:
-    assert told("sweep", sweep_file(tmp_path), "--seeds", "5-9", "--dry-run")["seeds"] == [5, 6, 7, 8, 9]
+    assert answer("sweep", sweep_file(tmp_path), "--seeds", "5-9", "--dry-run")["seeds"] == [5, 6, 7, 8, 9]
 
 
 def test_a_million_points_need_a_yes(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_million_points_need_a_yes(tmp_path: Path) -> None:
         ('"transaction.retry" = [-1]', "should be greater than or equal to 0"),
     ],
 )
-def test_wrong_axes_are_said(tmp_path: Path, line: str, message: str) -> None:
+def test_wrong_axes_are_reported(tmp_path: Path, line: str, message: str) -> None:
     path = sweep_file(tmp_path)
     path.write_text(f"{path.read_text()}\n{line}\n")
     result = call("sweep", path, "--out", tmp_path / "out")
@@ -91,10 +91,10 @@ def test_wrong_axes_are_said(tmp_path: Path, line: str, message: str) -> None:
 
 
 def test_experiments_are_listed_and_shown(finished: Path) -> None:
-    listed = told("experiments", "list", finished)
+    listed = answer("experiments", "list", finished)
     assert len(listed) == POINTS
     assert all(each["seeds"] == [0] and each["rows"] > 0 and each["of_this_version"] for each in listed)
-    shown = told("experiments", "show", listed[0]["experiment"], finished)
+    shown = answer("experiments", "show", listed[0]["experiment"], finished)
     assert "[workload.w]" in shown["configuration"]
     assert shown["runs"][0]["rows"] == listed[0]["rows"]
     assert "6 experiments" in call("experiments", "list", finished).stdout
@@ -103,7 +103,7 @@ def test_experiments_are_listed_and_shown(finished: Path) -> None:
 
 
 def test_verify_tells_what_is_damaged(finished: Path) -> None:
-    assert told("experiments", "verify", finished) == {"checked": POINTS, "problems": []}
+    assert answer("experiments", "verify", finished) == {"checked": POINTS, "problems": []}
     results = sorted(finished.rglob("results.parquet"))
     results[0].write_bytes(b"x")
     results[1].unlink()
@@ -122,10 +122,10 @@ def test_remove_takes_what_is_incomplete_and_asks_first(finished: Path) -> None:
     broken = sorted(finished.rglob("results.parquet"))[0]
     broken.unlink()
     assert call("experiments", "remove", finished).exit_code == 2
-    listed = told("experiments", "remove", finished, "--incomplete")
+    listed = answer("experiments", "remove", finished, "--incomplete")
     assert listed == {"removed": False, "directories": [str(broken.parent)], "files": []}
     assert broken.parent.exists()
-    told("experiments", "remove", finished, "--incomplete", "--yes")
+    answer("experiments", "remove", finished, "--incomplete", "--yes")
     assert not broken.parent.exists()
     assert len(digests(finished)) == POINTS - 1
 
@@ -134,8 +134,8 @@ def test_remove_takes_experiments_of_another_version(finished: Path) -> None:
     run = sorted(finished.rglob("provenance.json"))[0].parent
     change_record(run, code_version="0.0.1+older")
     old = name_by_parameters(run)
-    assert [each["experiment"] for each in told("experiments", "list", finished) if not each["of_this_version"]] == [old.name]
-    assert told("experiments", "remove", finished, "--old", "--yes")["directories"] == [str(old)]
+    assert [each["experiment"] for each in answer("experiments", "list", finished) if not each["of_this_version"]] == [old.name]
+    assert answer("experiments", "remove", finished, "--old", "--yes")["directories"] == [str(old)]
     assert not old.exists()
 
 
@@ -149,10 +149,10 @@ def test_experiments_of_an_older_model_are_mentioned_before_their_points_run_aga
 
 
 def test_an_empty_directory_has_no_experiments(tmp_path: Path) -> None:
-    assert told("experiments", "list", tmp_path / "nowhere") == []
+    assert answer("experiments", "list", tmp_path / "nowhere") == []
 
 
-def test_progress_is_told_in_lines_where_there_is_no_terminal() -> None:
+def test_progress_is_reported_in_lines_where_there_is_no_terminal() -> None:
     said: list[str] = []
     clock = iter([0.0, 5.0, 31.0, 40.0, 62.0, 500.0])
     lines = ProgressLines(said.append, 30.0, lambda: next(clock))
@@ -201,7 +201,7 @@ def test_misspelled_tables_of_a_study_bring_the_nearest_spelling(tmp_path: Path,
     assert (result.exit_code, hint in result.stderr) == (2, True), result.stderr
 
 
-def test_a_file_of_another_kind_is_said_to_be_one(tmp_path: Path) -> None:
+def test_a_file_of_another_kind_is_reported_to_be_one(tmp_path: Path) -> None:
     path = sweep_file(tmp_path)
     assert "is a study ([sweep]), not a configuration; run it with `endive sweep`" in call("validate", path).stderr
     config = tmp_path / "config.toml"

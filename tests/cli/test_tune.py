@@ -47,75 +47,75 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, str]:
 
 
 def test_more_retries_are_better_than_one(asked: tuple[Path, Any, str]) -> None:
-    _, told, _ = asked
-    assert told["clear"]
-    assert not told["today_is_iceberg"]
-    assert told["settings"]["workload.ingest.retry"] > 1
-    assert 0.0 < told["over_today"]["low"] < told["over_today"]["advantage"] < told["over_today"]["high"]
-    assert told["answer"][0].startswith(f"Best success_rate(ingest): {told['best']}: retry = ")
-    assert told["answer"][1].startswith("Compared with the current settings: ")
-    assert told["answer"][2].startswith("Compared with Iceberg's defaults: ")
-    assert told["answer"][3].startswith("Runner-up candidate ")
-    assert "success(compaction) >= 20% " in told["answer"][-1]
+    _, data, _ = asked
+    assert data["clear"]
+    assert not data["today_is_iceberg"]
+    assert data["settings"]["workload.ingest.retry"] > 1
+    assert 0.0 < data["over_today"]["low"] < data["over_today"]["advantage"] < data["over_today"]["high"]
+    assert data["answer"][0].startswith(f"Best success_rate(ingest): {data['best']}: retry = ")
+    assert data["answer"][1].startswith("Compared with the current settings: ")
+    assert data["answer"][2].startswith("Compared with Iceberg's defaults: ")
+    assert data["answer"][3].startswith("Runner-up candidate ")
+    assert "success(compaction) >= 20% " in data["answer"][-1]
 
 
 def test_only_the_class_of_the_goal_is_tuned(asked: tuple[Path, Any, str]) -> None:
-    _, told, _ = asked
-    keys = {key for each in told["candidates"] for key in each["settings"]}
+    _, data, _ = asked
+    keys = {key for each in data["candidates"] for key in each["settings"]}
     assert {key.rpartition(".")[0] for key in keys} == {"workload.ingest", "workload.ingest.retry_backoff"}
-    assert told["candidates"][0]["settings"] == {}
-    assert told["candidates"][1]["settings"]["workload.ingest.retry"] == 4
+    assert data["candidates"][0]["settings"] == {}
+    assert data["candidates"][1]["settings"]["workload.ingest.retry"] == 4
 
 
 def test_the_settings_of_the_best_can_be_set(asked: tuple[Path, Any, str]) -> None:
-    folder, told, _ = asked
-    document = load_document(folder / "load.toml", told["settings"])
-    best = next(each for each in told["candidates"] if each["name"] == told["best"])
+    folder, data, _ = asked
+    document = load_document(folder / "load.toml", data["settings"])
+    best = next(each for each in data["candidates"] if each["name"] == data["best"])
     assert compute_experiment_hash(document) == best["experiment"]
 
 
 def test_the_advantage_is_that_of_paired_seeds_which_chose_nothing(asked: tuple[Path, Any, str]) -> None:
-    folder, told, _ = asked
-    last = {each["name"]: each for each in told["last_comparison"]}
-    assert {"today", "Iceberg's defaults", told["best"]} <= set(last)
-    best, today = (last[name]["seeds"] for name in (told["best"], "today"))
+    folder, data, _ = asked
+    last = {each["name"]: each for each in data["last_comparison"]}
+    assert {"today", "Iceberg's defaults", data["best"]} <= set(last)
+    best, today = (last[name]["seeds"] for name in (data["best"], "today"))
     assert list(best) == list(today) == ["4", "5", "6", "7", "8", "9"]
-    experiment = next(each["experiment"] for each in told["candidates"] if each["name"] == told["best"])
+    experiment = next(each["experiment"] for each in data["candidates"] if each["name"] == data["best"])
     middles = []
-    for name, each in ((experiment, best), (told["candidates"][0]["experiment"], today)):
+    for name, each in ((experiment, best), (data["candidates"][0]["experiment"], today)):
         kept = [json.loads((folder / "out/runs" / name / f"{seed}/metrics.json").read_text())["rows"] for seed in each]
         ingest = [next(row for row in rows if (row["workload_class"], row["operation_type"]) == ("ingest", "all")) for rows in kept]
         assert [row["success_rate"] for row in ingest] == list(each.values())
         middles.append(sum((row["success_low"] + row["success_high"]) / 2 for row in ingest) / len(ingest))
-    assert told["over_today"]["advantage"] == pytest.approx(middles[0] - middles[1])
+    assert data["over_today"]["advantage"] == pytest.approx(middles[0] - middles[1])
 
 
 def test_the_runs_are_announced_before_they_begin_and_not_exceeded(asked: tuple[Path, Any, str]) -> None:
-    _, told, said = asked
+    _, data, said = asked
     lines = said.splitlines()
-    assert lines[0].startswith(f"8 settings, at most {told['most_runs']} runs")
+    assert lines[0].startswith(f"8 settings, at most {data['most_runs']} runs")
     assert "round 1 of 2: 8 settings" in lines
-    assert 0 < told["runs"] <= told["most_runs"]
+    assert 0 < data["runs"] <= data["most_runs"]
 
 
 def test_the_answer_is_written(asked: tuple[Path, Any, str]) -> None:
-    folder, told, _ = asked
+    folder, data, _ = asked
     assert {name for name in files(folder / "out") if not name.startswith("runs/")} == {"tune.json"}
-    assert json.loads((folder / "out/tune.json").read_text()) == {key: value for key, value in told.items() if key != "files"}
+    assert json.loads((folder / "out/tune.json").read_text()) == {key: value for key, value in data.items() if key != "files"}
     assert not any(name.endswith(".parquet") for name in files(folder))
 
 
 def test_a_rerun_runs_nothing_and_says_the_same(asked: tuple[Path, Any, str]) -> None:
-    folder, told, _ = asked
+    folder, data, _ = asked
     again = strict(invoke("tune", str(folder / "load.toml"), *QUESTION, "-o", str(folder / "out"), "--json").stdout)
     assert again["runs"] == 0
-    assert {**again, "runs": told["runs"], "seconds": told["seconds"]} == told
+    assert {**again, "runs": data["runs"], "seconds": data["seconds"]} == data
 
 
 def test_people_read_sentences_and_a_table(asked: tuple[Path, Any, str]) -> None:
-    folder, told, _ = asked
+    folder, data, _ = asked
     text = invoke("tune", str(folder / "load.toml"), *QUESTION, "-o", str(folder / "out")).stdout
-    assert text.startswith("\n".join(told["answer"]))
+    assert text.startswith("\n".join(data["answer"]))
     narrow = narrow_invoke("tune", str(folder / "load.toml"), *QUESTION, "-o", str(folder / "out"))
     sentences, _, command = narrow.stdout.partition("Check it:\n")
     assert_fits([*sentences.splitlines(), *narrow.stderr.splitlines()])
@@ -128,7 +128,7 @@ def test_people_read_sentences_and_a_table(asked: tuple[Path, Any, str]) -> None
 
 
 def test_another_place_to_begin_makes_other_candidates(asked: tuple[Path, Any, str]) -> None:
-    folder, told, _ = asked
+    folder, data, _ = asked
     call = (
         "tune",
         str(folder / "load.toml"),
@@ -143,7 +143,7 @@ def test_another_place_to_begin_makes_other_candidates(asked: tuple[Path, Any, s
         "--json",
     )
     other = strict(invoke(*call).stdout)
-    same, different = ([each["candidates"][place]["settings"] for each in (told, other)] for place in (1, 2))
+    same, different = ([each["candidates"][place]["settings"] for each in (data, other)] for place in (1, 2))
     assert same[0] == same[1]
     assert different[0] != different[1]
 
@@ -164,29 +164,29 @@ def test_where_retries_change_nothing_there_is_no_winner(tmp_path: Path) -> None
         str(tmp_path / "out"),
         "--json",
     )
-    told = strict(invoke(*call).stdout)
-    assert not told["clear"]
-    assert told["answer"][0].startswith("No clear winner")
+    data = strict(invoke(*call).stdout)
+    assert not data["clear"]
+    assert data["answer"][0].startswith("No clear winner")
 
 
-def test_what_no_setting_reaches_is_said(tmp_path: Path) -> None:
+def test_what_no_setting_reaches_is_reported(tmp_path: Path) -> None:
     """Retries cannot help where every overlap of the table is a real conflict."""
     hopeless = CONFIG.replace("retry = 1", "retry = 1\nreal_conflict_probability = 1.0").replace("60_000", "180_000")
     (tmp_path / "load.toml").write_text(hopeless)
     question = ("--for", "p50(compaction)", "--quick", "--candidates", "2", "--seeds", "2")
-    told = strict(invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"), "--json").stdout)
-    assert not told["clear"]
-    assert "No clear winner" in told["answer"][0]
-    assert any("has no value in 2 of 2 seeds: too many transactions abort" in sentence for sentence in told["answer"])
+    data = strict(invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"), "--json").stdout)
+    assert not data["clear"]
+    assert "No clear winner" in data["answer"][0]
+    assert any("has no value in 2 of 2 seeds: too many transactions abort" in sentence for sentence in data["answer"])
 
 
 def test_iceberg_s_own_settings_are_known_as_such(tmp_path: Path) -> None:
     (tmp_path / "load.toml").write_text(CONFIG.replace("retry = 1", 'retry_policy = "iceberg"'))
     question = ("--for", "success(ingest)", "--quick", "--candidates", "2", "--seeds", "2")
-    told = strict(invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"), "--json").stdout)
-    assert told["today_is_iceberg"]
-    assert "The current settings are Iceberg's defaults." in told["answer"]
-    assert not any(sentence.startswith("Compared with Iceberg's defaults") for sentence in told["answer"])
+    data = strict(invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"), "--json").stdout)
+    assert data["today_is_iceberg"]
+    assert "The current settings are Iceberg's defaults." in data["answer"]
+    assert not any(sentence.startswith("Compared with Iceberg's defaults") for sentence in data["answer"])
 
 
 def test_keys_with_ranges_and_choices_are_searched_too(tmp_path: Path) -> None:
@@ -205,8 +205,8 @@ def test_keys_with_ranges_and_choices_are_searched_too(tmp_path: Path) -> None:
         str(tmp_path / "out"),
         "--json",
     )
-    told = strict(invoke(*base, *ranges, *extra, "--candidates", "4").stdout)
-    searched = [each["settings"] for each in told["candidates"][2:]]
+    data = strict(invoke(*base, *ranges, *extra, "--candidates", "4").stdout)
+    searched = [each["settings"] for each in data["candidates"][2:]]
     assert all(5 <= each["workload.ingest.retry"] <= 9 for each in searched)
     assert all(isinstance(each["workload.ingest.retry"], int) for each in searched)
     assert {each.get("storage.provider", "s3") for each in searched} == {"s3", "s3x"}
@@ -214,28 +214,28 @@ def test_keys_with_ranges_and_choices_are_searched_too(tmp_path: Path) -> None:
     assert all(each["workload.compaction.retry_backoff.max_ms"] >= 5000.0 for each in searched)
 
 
-def test_classes_that_differ_are_told_apart(tmp_path: Path) -> None:
+def test_classes_that_differ_are_reported_apart(tmp_path: Path) -> None:
     (tmp_path / "load.toml").write_text(CONFIG)
     ranges = ("--vary", "workload.ingest.retry=5..9", "--candidates", "1", "--seeds", "2")
     call = ("tune", str(tmp_path / "load.toml"), "--for", "success", "--quick", *ranges, "-o", str(tmp_path / "out"), "--json")
-    told = {each["name"]: each["settings"] for each in strict(invoke(*call).stdout)["last_comparison"]}
-    assert "workload.ingest.retry = " in told["candidate 1"]
-    assert "workload.compaction.retry = " in told["candidate 1"]
-    assert ", multiplier = " in told["candidate 1"]
-    assert told["today"] == "as in the file"
+    data = {each["name"]: each["settings"] for each in strict(invoke(*call).stdout)["last_comparison"]}
+    assert "workload.ingest.retry = " in data["candidate 1"]
+    assert "workload.compaction.retry = " in data["candidate 1"]
+    assert ", multiplier = " in data["candidate 1"]
+    assert data["today"] == "as in the file"
 
 
-def test_what_today_breaks_is_said_first(tmp_path: Path) -> None:
+def test_what_today_breaks_is_reported_first(tmp_path: Path) -> None:
     (tmp_path / "load.toml").write_text(CONFIG)
     question = ("--for", "retries_per_txn(ingest)", "--subject-to", "success(ingest) >= 85%", "--quick", "--candidates", "4")
     refused = invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"))
     assert refused.exit_code == 2
     question = ("--for", "p50(ingest)", *question[2:])
-    told = strict(invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"), "--json").stdout)
-    assert told["clear"]
-    assert told["answer"][0] == "The current settings do not meet success(ingest) >= 85%."
-    assert told["answer"][1].startswith("Best time_to_commit_p50_ms(ingest) among those that do: ")
-    assert told["answer"][-1] == "success(ingest) >= 85% is met."
+    data = strict(invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"), "--json").stdout)
+    assert data["clear"]
+    assert data["answer"][0] == "The current settings do not meet success(ingest) >= 85%."
+    assert data["answer"][1].startswith("Best time_to_commit_p50_ms(ingest) among those that do: ")
+    assert data["answer"][-1] == "success(ingest) >= 85% is met."
 
 
 FLINK = """
@@ -271,20 +271,20 @@ def test_several_conditions_and_what_to_paste(tmp_path: Path) -> None:
         "throughput >= 0.3/s",
     )
     call = ("tune", str(tmp_path / "flink.toml"), *goal, "--search", "interval", "--search", "phase")
-    told = strict(invoke(*call, "--candidates", "12", "--quick", "-o", str(tmp_path / "out"), "--json").stdout)
-    assert told["subject_to"] == ["success(ingest) >= 99%", "throughput >= 0.3/s"]
-    assert told["settings"]["workload.ingest.phase"] == "staggered"
-    assert told["settings"].get("workload.ingest.every_ms") != 60_000, "four commits every minute are less than 0.1/s"
-    assert {"where": "scheduler, ingest", "text": told["paste"][0]["text"]} == told["paste"][0]
-    assert [sentence for sentence in told["answer"] if sentence.endswith(" is met.")] == [f"{each} is met." for each in goal[3::2]]
+    data = strict(invoke(*call, "--candidates", "12", "--quick", "-o", str(tmp_path / "out"), "--json").stdout)
+    assert data["subject_to"] == ["success(ingest) >= 99%", "throughput >= 0.3/s"]
+    assert data["settings"]["workload.ingest.phase"] == "staggered"
+    assert data["settings"].get("workload.ingest.every_ms") != 60_000, "four commits every minute are less than 0.1/s"
+    assert {"where": "scheduler, ingest", "text": data["paste"][0]["text"]} == data["paste"][0]
+    assert [sentence for sentence in data["answer"] if sentence.endswith(" is met.")] == [f"{each} is met." for each in goal[3::2]]
 
 
 def test_kinds_of_backoff_can_be_searched(tmp_path: Path) -> None:
     (tmp_path / "load.toml").write_text(CONFIG)
     kinds = ("--vary", "workload.ingest.retry_backoff.kind=exponential,slots,aimd", "--candidates", "6", "--seeds", "2")
     call = ("tune", str(tmp_path / "load.toml"), "--for", "p50(ingest)", "--quick", *kinds, "-o", str(tmp_path / "out"), "--json")
-    told = strict(invoke(*call).stdout)
-    found = {each["settings"]["workload.ingest.retry_backoff.kind"]: set(each["settings"]) for each in told["candidates"][2:8]}
+    data = strict(invoke(*call).stdout)
+    found = {each["settings"]["workload.ingest.retry_backoff.kind"]: set(each["settings"]) for each in data["candidates"][2:8]}
     assert set(found) == {"exponential", "slots", "aimd"}
     assert "workload.ingest.retry_backoff.base_ms" not in found["slots"]
 

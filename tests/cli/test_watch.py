@@ -37,8 +37,8 @@ def test_a_look_tells_how_far_a_study_is(tmp_path: Path) -> None:
     root = begun(tmp_path, 2)
     result = invoke("experiments", "watch", str(root), "--once")
     assert (result.exit_code, result.stdout.startswith("study: 2 of 6 runs after ")) == (0, True)
-    told = json.loads(invoke("experiments", "watch", str(root), "--once", "--json").stdout)
-    assert (told["label"], told["done"], told["total"], told["state"]) == ("study", 2, 6, "running")
+    answer = json.loads(invoke("experiments", "watch", str(root), "--once", "--json").stdout)
+    assert (answer["label"], answer["done"], answer["total"], answer["state"]) == ("study", 2, 6, "running")
 
 
 def test_it_is_watched_until_it_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +50,7 @@ def test_it_is_watched_until_it_is_done(tmp_path: Path, monkeypatch: pytest.Monk
     assert invoke("experiments", "watch", str(root)).stdout == "study: 6 of 6 runs, finished\n"
 
 
-def test_a_sweep_that_was_stopped_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_that_was_stopped_is_reported_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = begun(tmp_path, 1)
     monkeypatch.setattr("endive.runs.study_records.is_living", lambda writer: False)
     result = invoke("experiments", "watch", str(root))
@@ -70,5 +70,5 @@ def test_the_list_says_what_experiments_are(tmp_path: Path) -> None:
     assert "baseline, w rate = 20/s" in text
     rows = json.loads(invoke("experiments", "list", str(root), "--json").stdout)
     assert {row["scenario"] for row in rows} == {"baseline", "twice as long"}
-    told = {row["what"] for row in rows if row["scenario"] == "baseline"}
-    assert told == {f"baseline, w rate = {rate}/s" for rate in (20, 50, 80)}
+    answer = {row["what"] for row in rows if row["scenario"] == "baseline"}
+    assert answer == {f"baseline, w rate = {rate}/s" for rate in (20, 50, 80)}

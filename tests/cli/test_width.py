@@ -66,9 +66,9 @@ def test_nothing_is_broken_in_80_columns(command: tuple[str, ...], folder: Path,
 
 @pytest.mark.parametrize("command", sorted(typer.main.get_command(app).commands))  # type: ignore[attr-defined]
 def test_the_help_of_each_command_fits(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = _told((command, "--help"), 80, monkeypatch)
-    assert_fits(told)
-    assert len(told) > 5
+    answer = _told((command, "--help"), 80, monkeypatch)
+    assert_fits(answer)
+    assert len(answer) > 5
 
 
 def _told(command: tuple[str, ...], columns: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:

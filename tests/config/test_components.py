@@ -69,7 +69,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("own.toml")
 
 
-def test_nothing_is_run_unless_the_user_says_so(config: Path) -> None:
+def test_nothing_is_run_unless_the_user_reports_it(config: Path) -> None:
     bomb = "from pathlib import Path\nPath('ran').touch()\n"
     Path("queue_catalog.py").write_text(bomb + Path("queue_catalog.py").read_text())
     assert invoke("validate", str(config)).exit_code == 0
@@ -107,10 +107,10 @@ def test_scenarios_of_a_part_are_swept_compared_and_reported(config: Path) -> No
     study = measured(root)
     assert answer_study(study)[0].startswith("Time to commit p50 of all transactions")
     Path("elsewhere.py").rename("queue_catalog.py")
-    told = strict(invoke("compare", "study.toml", "--allow-code", "--warmup", "1000", "--json").stdout)
-    assert told["rankings"][0]["order"][0]["name"] == "five times as fast"
+    data = strict(invoke("compare", "study.toml", "--allow-code", "--warmup", "1000", "--json").stdout)
+    assert data["rankings"][0]["order"][0]["name"] == "five times as fast"
     stored = strict(invoke("compare", "out", "--warmup", "1000", "--json").stdout)
-    assert stored["rankings"] == told["rankings"]
+    assert stored["rankings"] == data["rankings"]
 
 
 def test_changed_code_makes_another_experiment(config: Path) -> None:
@@ -181,7 +181,7 @@ def test_code_without_end_is_refused_in_a_sentence(config: Path, source: str) ->
         load_document(config)
 
 
-def test_code_that_fails_is_said_to(config: Path) -> None:
+def test_code_that_fails_is_reported_to(config: Path) -> None:
     allow_code()
     Path("queue_catalog.py").write_text("import nothing_of_this_name\n")
     with pytest.raises(ConfigError, match="cannot be loaded: ModuleNotFoundError"):

@@ -1,4 +1,4 @@
-"""What a user is told: every error of a file at once, each with the file, the key, the value and what is allowed."""
+"""What a user is reported: every error of a file at once, each with the file, the key, the value and what is allowed."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_each_error_names_the_file(tmp_path: Path) -> None:
     assert caught.value.problems[0] == Problem("simulation.seed", "should be greater than or equal to 0", -7)
 
 
-def test_an_error_of_transactions_is_told_once_however_many_classes_share_it() -> None:
+def test_an_error_of_transactions_is_reported_once_however_many_classes_share_it() -> None:
     with pytest.raises(ConfigError) as caught:
         checked("[transaction]\ntables_per_txn = 3\n[workload.a]\n[workload.b]")
     assert [problem.key for problem in caught.value.problems] == ["transaction.tables_per_txn"]
@@ -222,7 +222,7 @@ def test_a_huge_value_is_shown_by_its_beginning() -> None:
     assert len(message) < 1_500
 
 
-def test_of_thousands_of_errors_some_are_told_and_the_others_counted() -> None:
+def test_of_thousands_of_errors_some_are_reported_and_the_others_counted() -> None:
     """Each was compared with all the others: ten thousand took minutes."""
     found = problems(overrides={f"transaction.key{number}": 1 for number in range(3_000)})
     assert len(found) < 250

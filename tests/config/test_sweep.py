@@ -160,7 +160,7 @@ def test_seeds() -> None:
         ("[sweep]\nseed = 1", "sweep.seed"),
     ],
 )
-def test_what_is_wrong_is_said(tmp_path: Path, text: str, message: str) -> None:
+def test_what_is_wrong_is_reported(tmp_path: Path, text: str, message: str) -> None:
     assert message in complaint(tmp_path, f"{BASE}\n{text}\n")
 
 
@@ -170,12 +170,12 @@ def test_a_sweep_needs_exactly_one_base(tmp_path: Path) -> None:
     assert "no such file" in complaint(tmp_path, '[sweep]\nbase = "x.toml"\n')
 
 
-def test_all_that_is_wrong_with_all_points_is_said_once(tmp_path: Path) -> None:
+def test_all_that_is_wrong_with_all_points_is_reported_once(tmp_path: Path) -> None:
     text = f'{BASE}\n[sweep]\n[axes]\n"workload.w.rate" = [1, -2, -2.5, 3]\n"transaction.retry" = [1, "x"]\n'
-    told = complaint(tmp_path, text)
-    assert told.count("(is -2)") == 1
-    assert told.count("(is -2.5)") == 1
-    assert told.count("(is 'x')") == 1
+    answer = complaint(tmp_path, text)
+    assert answer.count("(is -2)") == 1
+    assert answer.count("(is -2.5)") == 1
+    assert answer.count("(is 'x')") == 1
 
 
 def test_a_sweep_is_counted_before_it_is_unfolded(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_durations_on_axes_are_numbers(tmp_path: Path) -> None:
         ('axes = 3\n[sweep]\nseeds = "0"', "axes: should be a table (is 3)"),
     ],
 )
-def test_what_is_wrong_is_said_with_the_nearest_spelling(tmp_path: Path, text: str, message: str) -> None:
+def test_what_is_wrong_is_reported_with_the_nearest_spelling(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         planned(tmp_path, f"{text}\n{BASE}\n" if text.startswith("axes") else f"{BASE}\n{text}\n")
     assert message in str(caught.value)

@@ -21,13 +21,13 @@ BASE: dict[str, Any] = {
 PROFILE = "min_latency_ms = 1.0\nread = { fixed_ms = 5.0 }\nwrite = { fixed_ms = 6.0 }\ncas = { fixed_ms = 60.0 }\n"
 
 
-def told(directory: Path = Path(), **changes: Any) -> dict[str, str]:
+def answer(directory: Path = Path(), **changes: Any) -> dict[str, str]:
     overrides = {key.replace("__", "."): value for key, value in changes.items()}
     return {each.code: str(each) for each in warnings_of(check_document(BASE, "test", directory, overrides))}
 
 
 def test_a_plain_configuration_brings_none() -> None:
-    assert told() == {}
+    assert answer() == {}
 
 
 @pytest.mark.parametrize(
@@ -39,61 +39,61 @@ def test_a_plain_configuration_brings_none() -> None:
 )
 def test_an_hour_of_work_every_quarter_of_an_hour(arrivals: dict[str, Any], effect: str) -> None:
     job = {**arrivals, "operation": "fast_append", "runtime": {"distribution": "fixed", "value": 3_600_000.0}}
-    found = told(workload={"job": job}, simulation__duration_ms=36_000_000.0)
+    found = answer(workload={"job": job}, simulation__duration_ms=36_000_000.0)
     assert found["overlaps_itself"] == (
         f"workload.job.runtime: a transaction of job takes 1 h on average and one starts every 15 min, so {effect}. "
         "Use a longer interval or a shorter runtime."
     )
     job["runtime"] = {"distribution": "fixed", "value": 600_000.0}
-    assert told(workload={"job": job}, simulation__duration_ms=36_000_000.0) == {}
+    assert answer(workload={"job": job}, simulation__duration_ms=36_000_000.0) == {}
 
 
 def test_too_few_of_a_class_to_judge_it() -> None:
-    found = told(workload__ingest__rate=0.001)
+    found = answer(workload__ingest__rate=0.001)
     assert found["too_few"].startswith("workload.ingest: about 4 transactions of ingest are submitted in a run")
     assert "a run of 5.5" in found["too_few"]
     closed = {"loop": {"closed": {"clients": 1, "think_time": {"distribution": "fixed", "value": 1e9}}, "operation": "fast_append"}}
-    assert "too_few" not in told(workload=closed)
+    assert "too_few" not in answer(workload=closed)
 
 
-def test_conflicts_that_nobody_said_anything_of() -> None:
-    found = told(workload__ingest__operation="row_delta")
+def test_conflicts_that_no_one_said_anything_of() -> None:
+    found = answer(workload__ingest__operation="row_delta")
     assert found["never_conflicts"].startswith(
         "workload.ingest.real_conflict_probability: is not set, so overlapping changes never count as real conflicts"
     )
     for meant in ({"transaction__real_conflict_probability": 0.0}, {"transaction__conflict_detector": "partition_overlap"}):
-        assert told(workload__ingest__operation="row_delta", **meant) == {}
+        assert answer(workload__ingest__operation="row_delta", **meant) == {}
 
 
-def test_the_plain_commit_path_if_nobody_chose_it() -> None:
+def test_the_plain_commit_path_if_no_one_chose_it() -> None:
     plain = {"runtime": {"distribution": "fixed", "value": 1000.0}}
-    assert "not_icebergs_path" in told(transaction=plain)
-    assert told(transaction={**plain, "commit_path": "endive"}) == {}
-    assert "not_icebergs_path" not in told(transaction=plain, workload__ingest__commit_path="pyiceberg")
+    assert "not_icebergs_path" in answer(transaction=plain)
+    assert answer(transaction={**plain, "commit_path": "endive"}) == {}
+    assert "not_icebergs_path" not in answer(transaction=plain, workload__ingest__commit_path="pyiceberg")
 
 
-def test_pyiceberg_whose_release_nobody_named() -> None:
+def test_pyiceberg_whose_release_no_one_named() -> None:
     """It retries since 0.12 only, and then four times; the default of the key is neither."""
     code = "pyiceberg_retries"
-    assert told(transaction__commit_path="pyiceberg")[code].startswith(
+    assert answer(transaction__commit_path="pyiceberg")[code].startswith(
         "workload.ingest.retry: is not set, so a transaction of ingest retries 10 times. PyIceberg retries commits since 0.12: "
     )
     for given in ({"transaction__retry": 0}, {"workload__ingest__retry": 0}, {"transaction__retry_policy": "iceberg"}):
-        assert code not in told(transaction__commit_path="pyiceberg", **given)
+        assert code not in answer(transaction__commit_path="pyiceberg", **given)
 
 
 def test_one_pointer_for_many_tables() -> None:
-    assert "Set it to 8 for one pointer per table" in told(catalog__num_tables=8)["one_pointer"]
-    assert told(catalog__num_tables=8, catalog__num_groups=1) == {}
+    assert "Set it to 8 for one pointer per table" in answer(catalog__num_tables=8)["one_pointer"]
+    assert answer(catalog__num_tables=8, catalog__num_groups=1) == {}
 
 
 def test_a_quick_refusal_that_cannot_show(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(PROFILE + "failed_cas = { fixed_ms = 10.0 }\n")
-    found = told(tmp_path, storage__provider="own.toml")["failed_cas_unused"]
+    found = answer(tmp_path, storage__provider="own.toml")["failed_cas_unused"]
     assert "takes effect at the end of its 60 ms" in found
-    assert told(tmp_path, storage__provider="own.toml", catalog__linearization=0.5) == {}
+    assert answer(tmp_path, storage__provider="own.toml", catalog__linearization=0.5) == {}
     (tmp_path / "own.toml").write_text(PROFILE + "failed_cas = { fixed_ms = 70.0 }\n")
-    assert told(tmp_path, storage__provider="own.toml") == {}
+    assert answer(tmp_path, storage__provider="own.toml") == {}
 
 
 def test_several_configurations_are_warned_of_once() -> None:

@@ -147,10 +147,10 @@ def _wrong(status: int, said: str) -> str | None:
     if failed is not None or status in _TAKEN:
         return failed
     try:
-        told = json.loads(said)["error"]
+        data = json.loads(said)["error"]
     except (ValueError, KeyError, TypeError):
-        told = None
-    return None if isinstance(told, str) and len(told) > 10 else f"no sentence: {said[:200]}"
+        data = None
+    return None if isinstance(data, str) and len(data) > 10 else f"no sentence: {said[:200]}"
 
 
 _TREE = {

@@ -138,7 +138,7 @@ class TestLostResponses:
         assert installed == {each.snapshot_id for each in commits if each.status == 200}
         assert rows == 3 * len(installed)
 
-    def test_a_repeated_create_is_told_from_a_conflict(self) -> None:
+    def test_a_repeated_create_is_reported_from_a_conflict(self) -> None:
         """obstore sends a conditional write again after a lost response and finds its own object."""
         with open_lab(lab_with(LabFailures(lost_answer=0.5), seed=2)) as lab:
             store = obstore_store(lab, retries=30)

@@ -76,7 +76,7 @@ class TestBoto3:
             s3.get_object(Bucket=BUCKET, Key="a", IfNoneMatch=tag)
         assert status_of(error) == 304
 
-    def test_is_told_what_does_not_exist(self, lab: Lab) -> None:
+    def test_is_reported_what_does_not_exist(self, lab: Lab) -> None:
         s3 = s3_client(lab)
         for call in (s3.get_object, s3.head_object):
             with pytest.raises(ClientError) as error:

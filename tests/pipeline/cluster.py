@@ -140,9 +140,9 @@ def driver(
 
 def report_of(process: subprocess.Popen[str]) -> dict[str, Any]:
     """What a driver has to say when it is through."""
-    told, complaints = process.communicate(timeout=PATIENCE_SECONDS)
+    answer, complaints = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 0, complaints
-    report: dict[str, Any] = json.loads(told)
+    report: dict[str, Any] = json.loads(answer)
     return {**report, "stderr": complaints}
 
 

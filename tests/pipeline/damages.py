@@ -73,8 +73,8 @@ def name_by_parameters(run: Path) -> Path:
     Returns the directory of the experiment.
     """
     try:
-        told = json.loads((run / PROVENANCE).read_bytes())
-        name = hash_parameters(told["parameters"])
+        answer = json.loads((run / PROVENANCE).read_bytes())
+        name = hash_parameters(answer["parameters"])
     except (ValueError, KeyError, TypeError, IndexError, RecursionError):
         return run.parent  # what is no record has no hash
     change_record(run, experiment_hash=name)

@@ -133,8 +133,8 @@ def test_a_run_that_changed_takes_the_place_of_the_old_one(experiments: Path, se
     consolidate(experiments, sessions)
     first, second = sorted(experiments.glob("mixed-*"))[:2]
     shutil.copytree(first / "1", second / "1", dirs_exist_ok=True)
-    told = json.loads((second / "0" / "provenance.json").read_text())
-    change_record(second / "1", parameters=told["parameters"], experiment_hash=told["experiment_hash"])
+    answer = json.loads((second / "0" / "provenance.json").read_text())
+    change_record(second / "1", parameters=answer["parameters"], experiment_hash=answer["experiment_hash"])
     consolidate(experiments, sessions)
     assert_same_rows(experiments)
 
@@ -179,12 +179,12 @@ def damage(run: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["cut", "flipped", "empty", "columns", "no provenance"])
-def test_a_damaged_run_is_told_and_left_out_until_it_is_whole(experiments: Path, sessions: Sessions, how: str) -> None:
+def test_a_damaged_run_is_reported_and_left_out_until_it_is_whole(experiments: Path, sessions: Sessions, how: str) -> None:
     run = sorted(experiments.glob("mixed-*"))[1] / "1"
     kept = run.parent.parent.parent / "kept"
     shutil.copytree(run, kept)
     damage(run, how)
-    for _ in range(2):  # it is told every time
+    for _ in range(2):  # it is reported every time
         done = consolidate(experiments, sessions)
         assert [problem.where for problem in done.problems] == [f"{run.parent.name} seed 1"]
         assert done.runs == 11
@@ -256,7 +256,7 @@ def test_the_command_killed_on_spark_and_run_again_has_each_row_once(experiments
     assert_same_rows(experiments)
 
 
-def test_a_full_disk_is_told_and_what_was_there_stays(
+def test_a_full_disk_is_reported_and_what_was_there_stays(
     experiments: Path, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     consolidate(experiments, sessions)
@@ -322,8 +322,8 @@ def test_profiles_of_ones_own_are_named(tmp_path: Path) -> None:
 def test_the_command_tells_what_it_did(experiments: Path) -> None:
     result = invoke("consolidate", str(experiments), "--json")
     assert result.exit_code == 0
-    told = strict(result.stdout)
-    assert (told["runs"], told["experiments"], told["problems"]) == (12, 4, [])
+    answer = strict(result.stdout)
+    assert (answer["runs"], answer["experiments"], answer["problems"]) == (12, 4, [])
     shown = invoke("consolidate", str(experiments))
     assert "0 parts written, 4 unchanged" in shown.stdout
 

@@ -78,9 +78,9 @@ def test_damaged_provenance_is_named_and_the_rest_goes_on(root: Path, damage: st
     assert [problem.where for problem in done.problems] == [f"{experiment.name} seed 0"]
     assert "provenance.json" in done.problems[0].message
     assert done.runs == 4 * SEEDS - 1
-    told = invoke("experiments", "verify", str(root), "--json")
-    assert told.exit_code == 1
-    assert [(each["experiment"], each["seed"]) for each in json.loads(told.stdout)["problems"]] == [(experiment.name, 0)]
+    answer = invoke("experiments", "verify", str(root), "--json")
+    assert answer.exit_code == 1
+    assert [(each["experiment"], each["seed"]) for each in json.loads(answer.stdout)["problems"]] == [(experiment.name, 0)]
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"total": 3}', '{"total": {"transactions": "x"}}', deep(5_000), "{"])
@@ -98,9 +98,9 @@ def test_an_experiment_without_its_configuration_is_a_problem(root: Path) -> Non
     done = consolidated(root)
     assert [(each.where, each.message) for each in done.problems] == [(first.name, "cfg.toml: is missing")]
     assert done.runs == 3 * SEEDS
-    told = invoke("experiments", "verify", str(root))
-    assert told.exit_code == 1
-    assert f"{first.name}: cfg.toml: is missing" in told.stderr
+    answer = invoke("experiments", "verify", str(root))
+    assert answer.exit_code == 1
+    assert f"{first.name}: cfg.toml: is missing" in answer.stderr
 
 
 @pytest.mark.parametrize("text", ["storage = 3", "[storage]\nprovider = 3", "x", "a = " + deep(3_000)])
@@ -162,11 +162,11 @@ def test_leftovers_are_listed_and_removed(root: Path) -> None:
     run = next(iter(find_experiments(root))).runs[0]
     left = run.directory / ".results.parquet.00000000-1-1-0123456789ab.tmp"
     left.touch()
-    told = invoke("experiments", "remove", str(root), "--incomplete", "--json")
-    assert json.loads(told.stdout)["files"] == []  # of another machine, and fresh
+    answer = invoke("experiments", "remove", str(root), "--incomplete", "--json")
+    assert json.loads(answer.stdout)["files"] == []  # of another machine, and fresh
     os.utime(left, (1.0, 1.0))
-    told = invoke("experiments", "remove", str(root), "--incomplete", "--yes", "--json")
-    assert json.loads(told.stdout) == {"removed": True, "directories": [], "files": [str(left)]}
+    answer = invoke("experiments", "remove", str(root), "--incomplete", "--yes", "--json")
+    assert json.loads(answer.stdout) == {"removed": True, "directories": [], "files": [str(left)]}
     assert not left.exists()
     assert run.problem() is None
 

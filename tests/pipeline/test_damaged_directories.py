@@ -65,9 +65,9 @@ def test_there_are_at_least_forty() -> None:
 
 
 def test_verify_names_each(root: Path, made: Path) -> None:
-    told = invoke("experiments", "verify", str(root), "--json")
-    assert told.exit_code == 1, told.stderr
-    problems = json.loads(told.stdout)["problems"]
+    answer = invoke("experiments", "verify", str(root), "--json")
+    assert answer.exit_code == 1, answer.stderr
+    problems = json.loads(answer.stdout)["problems"]
     for name, (experiment, seed, damage) in named(root, made).items():
         own = [each["problem"] for each in problems if (each["experiment"], each["seed"]) == (experiment, seed)]
         assert any(damage.says in problem for problem in own), (name, own)
@@ -78,10 +78,10 @@ def test_verify_names_each(root: Path, made: Path) -> None:
 @pytest.mark.usefixtures("commands_share_spark")
 def test_the_rest_goes_on(root: Path, made: Path) -> None:
     before = outside(root)
-    told = invoke("consolidate", str(root), "--json")
-    assert told.exit_code == 1, told.stderr
-    assert told.exception is None or isinstance(told.exception, SystemExit)
-    data = json.loads(told.stdout)
+    answer = invoke("consolidate", str(root), "--json")
+    assert answer.exit_code == 1, answer.stderr
+    assert answer.exception is None or isinstance(answer.exception, SystemExit)
+    data = json.loads(answer.stdout)
     whole = SEEDS * (WHOLE + len(DAMAGES)) - sum(damage.lost for damage in DAMAGES.values())
     assert data["runs"] == whole
     where = {problem["where"].partition(" ")[0] for problem in data["problems"]}
@@ -90,14 +90,14 @@ def test_the_rest_goes_on(root: Path, made: Path) -> None:
     assert lost <= where
     assert data["unfinished_runs"] == len(unfinished)
 
-    told = invoke("metrics", str(root), "--json")
-    assert told.exit_code == 1, told.stderr
-    assert json.loads(told.stdout)["runs"] == whole
-    assert lost <= {line.split(" ")[1].rstrip(":") for line in told.stderr.splitlines() if line.startswith("error: ")}
+    answer = invoke("metrics", str(root), "--json")
+    assert answer.exit_code == 1, answer.stderr
+    assert json.loads(answer.stdout)["runs"] == whole
+    assert lost <= {line.split(" ")[1].rstrip(":") for line in answer.stderr.splitlines() if line.startswith("error: ")}
 
-    told = invoke("report", str(root), "--json")
-    assert told.exit_code == 1, told.stderr
-    assert lost <= {line.split(" ")[1].rstrip(":") for line in told.stderr.splitlines() if line.startswith("error: ")}
+    answer = invoke("report", str(root), "--json")
+    assert answer.exit_code == 1, answer.stderr
+    assert lost <= {line.split(" ")[1].rstrip(":") for line in answer.stderr.splitlines() if line.startswith("error: ")}
     page = (root / "report.html").read_text()
     assert f"{whole} runs of" in page
     assert "damaged results left out" in page
@@ -185,13 +185,13 @@ def test_a_lock_that_is_a_link_is_refused_and_what_it_leads_to_is_left_alone(loc
 @pytest.mark.parametrize("name", ["two\nlines-0123abcd", "a b", "\x1b[31mred", "\u202eturned", "-x", "x" * 255])
 def test_names_that_no_experiment_has_are_problems_that_can_be_printed(name: str, made: Path, tmp_path: Path) -> None:
     shutil.copytree(made, tmp_path / name)
-    told = invoke("experiments", "verify", str(tmp_path))
+    answer = invoke("experiments", "verify", str(tmp_path))
     expected = 0 if name.startswith("xx") else 1
-    assert told.exit_code == expected
-    assert all(character == "\n" or character.isprintable() for character in told.stderr)
+    assert answer.exit_code == expected
+    assert all(character == "\n" or character.isprintable() for character in answer.stderr)
     if expected:
-        assert "its directory does not have the name of an experiment" in told.stderr
-        assert all(line.startswith("error: ") for line in told.stderr.splitlines())
+        assert "its directory does not have the name of an experiment" in answer.stderr
+        assert all(line.startswith("error: ") for line in answer.stderr.splitlines())
 
 
 def test_a_link_in_the_place_of_a_damaged_run_is_removed_and_not_followed(made: Path, tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_a_link_in_the_place_of_a_damaged_run_is_removed_and_not_followed(made: 
     elsewhere.mkdir()
     (elsewhere / "precious").touch()
     (root / made.name / "7").symlink_to(elsewhere)
-    told = invoke("experiments", "remove", str(root), "--incomplete", "--yes")
-    assert told.exit_code == 0, told.stderr
+    answer = invoke("experiments", "remove", str(root), "--incomplete", "--yes")
+    assert answer.exit_code == 0, answer.stderr
     assert not (root / made.name / "7").exists()
     assert (elsewhere / "precious").exists()

@@ -71,7 +71,7 @@ def test_sql_alone_makes_such_a_view(spark: SparkSession) -> None:
     assert in_order(read(spark.table("runs"))) == in_order(simulated(5, catalog__num_tables=3))
 
 
-def test_a_mistake_is_told_when_the_frame_is_made(spark: SparkSession) -> None:
+def test_a_mistake_is_reported_when_the_frame_is_made(spark: SparkSession) -> None:
     from pyspark.errors import AnalysisException
 
     register(spark)
@@ -170,7 +170,7 @@ def test_profiles_of_ones_own_are_found_beside_the_configuration(tmp_path: Path)
         ({"toml": BASE, "set": "catalog.num_table = 3"}, "option toml: catalog.num_table: no such key; did you mean 'num_tables'?"),
     ],
 )
-def test_mistakes_are_told(options: dict[str, str], message: str) -> None:
+def test_mistakes_are_reported(options: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError) as error:
         parse_options(options)
     assert message in str(error.value)

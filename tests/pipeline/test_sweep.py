@@ -51,7 +51,7 @@ def test_what_is_finished_is_not_run_again_and_what_is_missing_is(spark: SparkSe
 
 
 @pytest.mark.parametrize("damage", ["truncated", "a byte changed", "empty", "not Parquet", "no provenance"])
-def test_damaged_runs_are_told_and_redone(spark: SparkSession, tmp_path: Path, damage: str) -> None:
+def test_damaged_runs_are_reported_and_redone(spark: SparkSession, tmp_path: Path, damage: str) -> None:
     plan, root = plan_of(sweep_file(tmp_path, seeds=1)), tmp_path / "out"
     run_sweep(spark, remaining_work(plan, root), root)
     whole = digests(root)
@@ -78,7 +78,7 @@ def test_damaged_runs_are_told_and_redone(spark: SparkSession, tmp_path: Path, d
     assert not problems(root)
 
 
-def test_a_run_that_fails_is_told_with_its_error_and_the_others_go_on(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_run_that_fails_is_reported_with_its_error_and_the_others_go_on(spark: SparkSession, tmp_path: Path) -> None:
     plan, root = plan_of(sweep_file(tmp_path, seeds=1)), tmp_path / "out"
     blocked = PlannedRun(plan.points[1], 0).directory(root)
     blocked.parent.mkdir(parents=True)
@@ -104,14 +104,14 @@ def test_two_sweeps_over_one_directory_do_no_harm(spark: SparkSession, tmp_path:
     assert digests(root) == whole
 
 
-def test_progress_is_told_by_what_is_on_disk(spark: SparkSession, tmp_path: Path) -> None:
+def test_progress_is_reported_by_what_is_on_disk(spark: SparkSession, tmp_path: Path) -> None:
     plan, root = plan_of(sweep_file(tmp_path, seeds=1)), tmp_path / "out"
-    told: list[Progress] = []
+    answer: list[Progress] = []
     work = remaining_work(plan, root)
-    run_sweep(spark, work, root, monitor=ProgressMonitor(work, root, told.append))
-    assert told[-1] == Progress(POINTS, POINTS, 1.0)
-    assert [each.done for each in told] == sorted(each.done for each in told)
-    assert [each.share for each in told] == sorted(each.share for each in told)
+    run_sweep(spark, work, root, monitor=ProgressMonitor(work, root, answer.append))
+    assert answer[-1] == Progress(POINTS, POINTS, 1.0)
+    assert [each.done for each in answer] == sorted(each.done for each in answer)
+    assert [each.share for each in answer] == sorted(each.share for each in answer)
 
 
 def test_a_run_that_is_there_is_found_and_reported_in_one_row(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_run_that_is_there_is_found_and_reported_in_one_row(tmp_path: Path) ->
     assert complete_run(point.document, 7, tmp_path / "out", point.experiment).state == "found"
 
 
-def test_an_executor_with_other_code_says_so_and_writes_nothing(tmp_path: Path) -> None:
+def test_an_executor_with_other_code_reports_it_and_writes_nothing(tmp_path: Path) -> None:
     point = plan_of(sweep_file(tmp_path, seeds=1)).points[0]
     outcome = complete_run(point.document, 7, tmp_path / "out", "0123456789ab")
     assert (outcome.state, outcome.experiment) == ("failed", "0123456789ab")

@@ -62,7 +62,7 @@ def test_the_best_and_the_worst_of_several_configurations() -> None:
     assert answer[4] == "At 8/s, the p50 of the time to commit is about 2.4 s in all configurations."
 
 
-def test_of_many_configurations_it_is_said_how_many_lie_between() -> None:
+def test_of_many_configurations_it_is_reported_how_many_lie_between() -> None:
     points = [{**point, "series": f"c{n}", "throughput_per_s": n * point["x"]} for n in range(1, 11) for point in CURVE]
     answer = answer_study(made_up(points))
     assert "; 8 configurations are in between." in answer[0]
@@ -115,7 +115,7 @@ def test_success_is_a_range_where_much_is_unfinished() -> None:
     assert first.startswith("10–100% of transactions commit: ")
 
 
-def test_nothing_committed_is_said() -> None:
+def test_nothing_committed_is_reported() -> None:
     nothing: dict[str, Any] = {"success_rate": 0.0, "throughput_per_s": 0.0}
     for name in ("time_to_commit_p50", "time_to_commit_p99"):
         nothing |= {f"{name}_ms": None, f"{name}_at_least_ms": math.inf}
@@ -176,7 +176,7 @@ def test_overload_is_named_and_no_longer_run_is_asked_for() -> None:
     assert growing[0].startswith("Overloaded: transactions start to commit faster than they finish.")
 
 
-def test_the_window_is_said() -> None:
+def test_the_window_is_reported() -> None:
     assert describe_windows(made_up([{}])) == "The first 100 s of 10 min are excluded as warm-up."
     other = made_up([{"x": 1.0}, {"x": 2.0, "warmup_ms": 200_000.0, "window_ms": 400_000.0}])
     assert (
@@ -186,7 +186,7 @@ def test_the_window_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "half_width", "told"),
+    ("value", "half_width", "data"),
     [
         (6.1234, 0.2, "6.1 ± 0.2"),
         (6.1234, 0.14, "6.12 ± 0.14"),
@@ -198,16 +198,16 @@ def test_the_window_is_said() -> None:
         (1234.5, None, "1,234"),
     ],
 )
-def test_numbers_end_where_their_interval_begins(value: float, half_width: float | None, told: str) -> None:
-    assert format_estimate(value, half_width) == told
+def test_numbers_end_where_their_interval_begins(value: float, half_width: float | None, data: str) -> None:
+    assert format_estimate(value, half_width) == data
 
 
 @pytest.mark.parametrize(
-    ("share", "told"),
+    ("share", "data"),
     [(1.0, "100%"), (0.9999, "99.99%"), (0.999999, ">99.999%"), (0.9989, "99.89%"), (0.8333, "83.3%"), (0.0, "0%")],
 )
-def test_what_is_not_quite_all_is_not_called_all(share: float, told: str) -> None:
-    assert format_percent(share) == told
+def test_what_is_not_quite_all_is_not_called_all(share: float, data: str) -> None:
+    assert format_percent(share) == data
 
 
 def test_small_words() -> None:

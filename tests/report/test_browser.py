@@ -201,9 +201,9 @@ def test_a_click_on_a_name_hides_it(visit: Visit) -> None:
 
 def test_a_mark_tells_its_numbers(visit: Visit) -> None:
     visit.page.locator("#retries .charts svg path[aria-roledescription='point']").last.hover(force=True)
-    told = visit.page.locator("#vg-tooltip-element")
-    told.wait_for()
-    text = told.inner_text()
+    answer = visit.page.locator("#vg-tooltip-element")
+    answer.wait_for()
+    text = answer.inner_text()
     assert "retries" in text
     assert "95% interval, from" in text
     assert re.search(r"S3|S3 Express", text)

@@ -185,7 +185,7 @@ def test_a_line_that_was_measured_has_its_interval() -> None:
     assert "rect" not in marks(spec_of(line([1.0, 2.0, 3.0], thresholds=(Threshold(2.0, "2", "x"),))))
 
 
-def test_a_bar_of_nothing_is_seen_and_says_so() -> None:
+def test_a_bar_of_nothing_is_seen_and_reports_it() -> None:
     data = pd.DataFrame({"member": ["ingest", "upkeep"], "y": [1.0, 0.0]})
     figure = Figure("b", "B", "B.", "bars", data, Axis("member", "class", "category"), Axis("y", "success (%)", percent=True))
     svg = svg_of(figure)

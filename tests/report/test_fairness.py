@@ -9,22 +9,22 @@ def row(jain: float | None, without: float | None, streak: float | None, name: s
     return {"jain_index": jain, "writers_without_commit": without, "longest_losing_streak": streak, "name": name}
 
 
-def told(*rows: dict[str, object]) -> list[str]:
+def data(*rows: dict[str, object]) -> list[str]:
     return list(describe_fairness("ingest", list(rows), lambda each: f" with {each['name']}" if len(rows) > 1 else ""))
 
 
 def test_what_is_even_or_nobodys_is_not_told() -> None:
-    assert told(row(None, None, None)) == told(row(0.97, 0.0, 3.0)) == told() == []
+    assert data(row(None, None, None)) == data(row(0.97, 0.0, 3.0)) == data() == []
 
 
-def test_the_least_even_configuration_is_told() -> None:
-    assert told(row(0.612, 0.0, 7.0)) == [
+def test_the_least_even_configuration_is_reported() -> None:
+    assert data(row(0.612, 0.0, 7.0)) == [
         "Commits of ingest are not shared evenly among its writers: Jain's index 0.612, longest losing streak 7 transactions."
     ]
-    assert told(row(0.95, 0.0, 1.0, "A"), row(0.5, 0.25, 12.0, "B")) == [
+    assert data(row(0.95, 0.0, 1.0, "A"), row(0.5, 0.25, 12.0, "B")) == [
         "Commits of ingest are not shared evenly among its writers with B: Jain's index 0.5, 25% of writers never commit, "
         "longest losing streak 12 transactions."
     ]
-    assert told(row(0.5, 0.25, 1.33)) == [
+    assert data(row(0.5, 0.25, 1.33)) == [
         "Commits of ingest are not shared evenly among its writers: Jain's index 0.5, 25% of writers never commit."
     ]

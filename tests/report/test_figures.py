@@ -423,7 +423,7 @@ def test_the_frontier_has_its_interval() -> None:
     assert "falls below 95% at ingest rate = 2.449/s (95% interval 2 to 3)" in figure.notes[-1]
 
 
-def test_files_that_are_left_behind_are_said_beside_what_requests_cost(mixed: Study) -> None:
+def test_files_that_are_left_behind_are_reported_beside_what_requests_cost(mixed: Study) -> None:
     assert not any("Orphaned files" in note for note in build_figure(mixed, "cost").notes)
     runs = mixed.runs.assign(orphaned_files=0)
     left = (runs["series"] == "S3") & (runs["x"] == 6.0) & (runs["workload_class"] == "ingest") & (runs["operation_type"] == ALL)
@@ -452,7 +452,7 @@ def test_each_of_several_curves_has_its_frontier_marked_with_its_interval() -> N
     assert "tick" not in build_figure(made_up(falling("S3", 1.0, 0.97, 0.93, 0.8)), "frontier").definition
 
 
-def test_what_has_no_percentile_is_said_with_the_reason() -> None:
+def test_what_has_no_percentile_is_reported_with_the_reason() -> None:
     points = [
         {"experiment": f"{store}-{name}", "series": store, "workload_class": name, "time_to_commit_p95_ms_hw": 1.0}
         | {"time_to_commit_p95_ms": 100.0 if (store, name) == ("S3 Express", "ingest") else None}

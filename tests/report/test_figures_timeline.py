@@ -78,7 +78,7 @@ def test_too_many_lanes_are_cut_and_said(tmp_path: Path) -> None:
     assert any("more transactions were committing" in note for note in figure.notes)
 
 
-def test_what_has_no_timeline_is_said(single: Study, mixed: Study) -> None:
+def test_what_has_no_timeline_is_reported(single: Study, mixed: Study) -> None:
     with pytest.raises(ReportError, match="a timeline shows one run"):
         build_timeline(mixed, at_ms=1_000.0)
     with pytest.raises(ReportError, match="the run lasts 20s"):

@@ -244,9 +244,9 @@ def test_a_study_with_files_of_ones_own_is_repeated_where_they_are(mixed: Study,
     assert "which says what was run" not in render_page(page)
 
 
-def test_changes_that_no_commit_has_are_said(mixed: Study) -> None:
-    told = describe_reproduction(mixed, [{"git_commit": "0a1b-dirty"}]).commands
-    assert told.startswith("git checkout 0a1b   # in a clone of Endive; the code had uncommitted changes\n")
+def test_changes_that_no_commit_has_are_reported(mixed: Study) -> None:
+    output = describe_reproduction(mixed, [{"git_commit": "0a1b-dirty"}]).commands
+    assert output.startswith("git checkout 0a1b   # in a clone of Endive; the code had uncommitted changes\n")
     assert describe_reproduction(mixed, [{"git_commit": "0a1b"}]).commands.startswith(
         "git checkout 0a1b   # in a clone of Endive\n"
     )
@@ -281,9 +281,9 @@ def test_runs_whose_provenance_is_gone_are_passed_over(mixed: Study, tmp_path: P
     assert "Python" not in page.provenance
 
 
-@pytest.mark.parametrize(("seeds", "told"), [([0, 1, 2], "0-2"), ([4], "4"), ([7, 0, 1, 9], "0-1, 7, 9"), ([], "")])
-def test_seeds_in_short(seeds: list[int], told: str) -> None:
-    assert format_ranges(seeds) == told
+@pytest.mark.parametrize(("seeds", "output"), [([0, 1, 2], "0-2"), ([4], "4"), ([7, 0, 1, 9], "0-1, 7, 9"), ([], "")])
+def test_seeds_in_short(seeds: list[int], output: str) -> None:
+    assert format_ranges(seeds) == output
 
 
 @pytest.mark.parametrize("name", ["mixed", "single", "designs"])

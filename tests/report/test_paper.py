@@ -48,7 +48,7 @@ def test_the_palette_is_that_of_okabe_and_ito() -> None:
     assert len(set(PALETTE)) == len(PALETTE)
 
 
-def test_colours_are_told_apart_without_green_cones() -> None:
+def test_colours_are_reported_apart_without_green_cones() -> None:
     seen = {colour: np.clip(DEUTERANOPIA @ linear(colour), 0.0, 1.0) ** (1 / 2.2) for colour in PALETTE}
     for one, other in combinations(PALETTE, 2):
         assert np.linalg.norm(seen[one] - seen[other]) > 0.12, (one, other)
@@ -125,9 +125,9 @@ def test_a_timeline_says_who_beat_whom(single: Study) -> None:
     figure = build_timeline(single, at_ms=10_000.0, span_ms=2_000.0)
     svg = render_svg(figure, Size())
     text = plain(words_of(svg))
-    told = [words for words in figure.data["losses"] if words]
-    assert len(told) > 3
-    for words in told:
+    answer = [words for words in figure.data["losses"] if words]
+    assert len(answer) > 3
+    for words in answer:
         assert words in text
     for lane in figure.data["lane"].unique():
         assert lane in text

@@ -97,29 +97,29 @@ def test_a_new_name_of_a_scenario_reaches_the_report(tmp_path: Path) -> None:
     assert answer_study(again)[0].startswith("Time to commit p50 of ingest, compared with ")
 
 
-def test_along_an_axis_both_ends_are_told(tmp_path: Path) -> None:
+def test_along_an_axis_both_ends_are_reported(tmp_path: Path) -> None:
     more = '[axes]\n"workload.ingest.rate" = [2.0, 9.0]\n'
     study = measured(run_study(tmp_path, "success(upkeep)", more + "[scenario.quick.set]\nworkload.upkeep.runtime.value = 50\n"))
-    told = answer_study(study)
-    assert told[0].startswith("At ingest rate = 2/s: success of upkeep, compared with today (")
-    assert any(sentence.startswith("At ingest rate = 9/s: success of upkeep, compared with today (") for sentence in told[:3])
+    record = answer_study(study)
+    assert record[0].startswith("At ingest rate = 2/s: success of upkeep, compared with today (")
+    assert any(sentence.startswith("At ingest rate = 9/s: success of upkeep, compared with today (") for sentence in record[:3])
     assert build_report_figures(study)[0].name == "frontier"
     assert "question" not in [figure.name for figure in build_report_figures(study)]
     assert build_figure(study, "question").kind == "line"
 
 
-def test_without_scenarios_every_configuration_is_told_the_best_first(tmp_path: Path) -> None:
+def test_without_scenarios_every_configuration_is_reported_the_best_first(tmp_path: Path) -> None:
     study = measured(run_study(tmp_path, "p50(ingest)", '[axes]\n"storage.provider" = ["s3", "s3x"]\n'))
-    told = answer_study(study)[0]
-    assert told.startswith("Time to commit p50 of ingest: ")
-    assert told.index("with S3 Express") < told.index("with S3.")
+    record = answer_study(study)[0]
+    assert record.startswith("Time to commit p50 of ingest: ")
+    assert record.index("with S3 Express") < record.index("with S3.")
     assert build_report_figures(study)[0].name == "question"
 
 
-def test_configurations_that_are_equal_are_told_by_their_names(tmp_path: Path) -> None:
+def test_configurations_that_are_equal_are_reported_by_their_names(tmp_path: Path) -> None:
     """Their order was that of hashes, which every change of the model changes."""
     axes = '[axes]\n"transaction.retry" = [100, 20, 90]\n"workload.ingest.rate" = [1.0, 2.0]\n'
     study = measured(run_study(tmp_path, "success(ingest)", axes))
     for table in (study.experiments, study.experiments.iloc[::-1]):
-        told = answer_question(replace(study, experiments=table))
-        assert [re.findall(r"maximum retries = (\d+)", sentence) for sentence in told] == [["20", "90", "100"]] * 2
+        record = answer_question(replace(study, experiments=table))
+        assert [re.findall(r"maximum retries = (\d+)", sentence) for sentence in record] == [["20", "90", "100"]] * 2

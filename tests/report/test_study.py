@@ -117,7 +117,7 @@ def test_a_run_that_does_not_tell_what_it_is(tmp_path: Path) -> None:
         measured(directory / "0")
 
 
-def test_a_damaged_run_is_said(tmp_path: Path) -> None:
+def test_a_damaged_run_is_reported(tmp_path: Path) -> None:
     one_experiment(tmp_path, seeds=1, simulation__duration_ms=500.0)
     (directory,) = tmp_path.glob("mixed-*")
     with (directory / "0" / "results.parquet").open("ab") as file:
@@ -130,10 +130,10 @@ def test_of_an_experiment_a_damaged_seed_is_named_and_the_others_are_reported(tm
     run_all([document(simulation__duration_ms=3_000.0)], tmp_path, range(3))
     (experiment,) = [path for path in tmp_path.iterdir() if path.is_dir()]
     (experiment / "1" / "results.parquet").write_bytes(b"PAR1")
-    told = invoke("report", str(experiment), "--json")
-    assert told.exit_code == 1, told.stderr
-    assert [problem["where"] for problem in json.loads(told.stdout)["problems"]] == [f"{experiment.name} seed 1"]
-    assert "seed 1: corrupt" in told.stderr
+    answer = invoke("report", str(experiment), "--json")
+    assert answer.exit_code == 1, answer.stderr
+    assert [problem["where"] for problem in json.loads(answer.stdout)["problems"]] == [f"{experiment.name} seed 1"]
+    assert "seed 1: corrupt" in answer.stderr
     assert (experiment / "report.html").is_file()
     assert set(load_study(experiment).runs["seed"]) == {0, 2}
     assert invoke("compare", str(experiment), str(experiment)).exit_code == 2
@@ -156,11 +156,11 @@ def test_a_sweep_of_which_no_run_can_be_used(tmp_path: Path) -> None:
 def test_versions_are_not_mixed(tmp_path: Path) -> None:
     one_experiment(tmp_path, seeds=1, simulation__duration_ms=2_000.0)
     (directory,) = tmp_path.glob("mixed-*")
-    told = json.loads((directory / "0" / "provenance.json").read_text())
+    answer = json.loads((directory / "0" / "provenance.json").read_text())
     name = "0" * 12
     other = tmp_path / f"mixed-{name}"
     shutil.copytree(directory, other)
-    older = seal_record({**told, "code_version": "0.0.1+older", "experiment_hash": name})
+    older = seal_record({**answer, "code_version": "0.0.1+older", "experiment_hash": name})
     (other / "0" / "provenance.json").write_text(json.dumps(older))
     with pytest.raises(ReportError, match=r"0\.0\.1\+older \(1 experiments\).*--code-version"):
         measured(tmp_path)
@@ -193,7 +193,7 @@ def test_what_only_follows_another_parameter_is_not_told() -> None:
     assert labels_of(manifest_of(*points)) == ["S3", "S3 Express"]
 
 
-def test_a_mix_of_operations_is_told_whole() -> None:
+def test_a_mix_of_operations_is_reported_whole() -> None:
     prefix = "param_transaction_operation_types_"
     first: dict[str, Value] = {f"{prefix}fast_append": 1.0, f"{prefix}merge_append": 0.0}
     second: dict[str, Value] = {f"{prefix}fast_append": 3.0, f"{prefix}merge_append": 1.0}
@@ -201,7 +201,7 @@ def test_a_mix_of_operations_is_told_whole() -> None:
     assert labels_of(manifest_of(*rates)) == ["100% fast append", "75% fast append + 25% merge append"]
 
 
-def test_commit_paths_and_operations_of_a_class_are_told_in_words() -> None:
+def test_commit_paths_and_operations_of_a_class_are_reported_in_words() -> None:
     operation, path = "param_workload_maintenance_operation", "param_workload_maintenance_commit_path"
     merged, partitions = "param_table_merge_manifests", "param_workload_maintenance_partitions_per_txn"
     points: list[dict[str, Value]] = [
@@ -218,7 +218,7 @@ def test_commit_paths_and_operations_of_a_class_are_told_in_words() -> None:
     }
 
 
-def test_without_backoff_nothing_else_is_said_of_it() -> None:
+def test_without_backoff_nothing_else_is_reported_of_it() -> None:
     enabled, first = "param_transaction_retry_backoff_enabled", "param_transaction_retry_backoff_base_ms"
     points: list[dict[str, Value]] = [
         {enabled: on, first: ms, "param_workload_w_rate": 1.0} for on, ms in ((False, 100.0), (True, 100.0), (True, 1000.0))
@@ -282,11 +282,11 @@ def test_of_too_many_configurations_some_are_drawn_the_best_and_the_worst_among_
         ("param_workload_nightly_batch_commit_path", ("nightly batch commit path", "")),
     ],
 )
-def test_every_key_of_a_class_is_told_with_the_name_of_the_class(column: str, expected: tuple[str, str]) -> None:
+def test_every_key_of_a_class_is_reported_with_the_name_of_the_class(column: str, expected: tuple[str, str]) -> None:
     assert phrases.name_parameter(column) == expected
 
 
-def test_values_are_told_as_what_they_mean() -> None:
+def test_values_are_reported_as_what_they_mean() -> None:
     assert phrases.name_value("param_catalog_workers", 0) == "no queue"
     assert phrases.name_value("param_catalog_workers", 4) == "catalog workers = 4"
     assert phrases.name_value("param_failures_lost_answer", 0.05) == "lost responses = 0.05"

@@ -38,7 +38,7 @@ def test_sentences(metric: str, difference: float, half_width: float, ratio: flo
 
 
 @pytest.mark.parametrize(
-    ("metric", "difference", "half_width", "told"),
+    ("metric", "difference", "half_width", "answer"),
     [
         ("success_rate", -1.11e-16, 0.42, "0 ± 42 pp"),
         ("success_rate", 0.0833, 0.42, "+8 ± 42 pp"),
@@ -46,12 +46,12 @@ def test_sentences(metric: str, difference: float, half_width: float, ratio: flo
         ("throughput_per_s", 2.5e-5, None, "+0.000025/s"),
     ],
 )
-def test_in_short_no_difference_is_a_power_of_ten(metric: str, difference: float, half_width: float | None, told: str) -> None:
+def test_in_short_no_difference_is_a_power_of_ten(metric: str, difference: float, half_width: float | None, answer: str) -> None:
     found = Difference(1.0, 1.0 + difference, difference, half_width, None, 0.1, 5, 5, paired=True)
-    assert format_signed_change(metric, found) == told
+    assert format_signed_change(metric, found) == answer
 
 
-def test_what_cannot_be_told_is_said_with_the_seeds_that_it_takes() -> None:
+def test_what_cannot_be_told_is_reported_with_the_seeds_that_it_takes() -> None:
     found = Difference(10.0, 10.5, 0.5, 0.9, 1.05, 0.1, 5, 5, paired=True)
     seeds = estimate_seeds_needed(found)
     expected = f"no significant difference; about {seeds} seeds would resolve 0.5/s"
@@ -86,9 +86,9 @@ def test_pairs() -> None:
         "Of 1,000 transactions that commit in both, 720 are faster in B, 270 slower, 10 equal; 31 commit only in A, 4 only in B, "
         "3 in neither, 2 are in flight at the end of a run."
     ]
-    told = describe_pairs({"ingest": Pairs(), "clients": None})
-    assert told[0] == "No transaction started committing in the window of both A and B."
-    assert told[1].startswith("Transactions of clients cannot be paired")
+    answer = describe_pairs({"ingest": Pairs(), "clients": None})
+    assert answer[0] == "No transaction started committing in the window of both A and B."
+    assert answer[1].startswith("Transactions of clients cannot be paired")
     assert describe_pairs({}) == []
 
 

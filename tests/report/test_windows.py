@@ -12,7 +12,7 @@ from endive.report.phrases import describe_short_run, describe_window, explain_r
 
 
 @pytest.mark.parametrize(
-    ("window", "told"),
+    ("window", "answer"),
     [
         (
             Window(3_600_000.0, 690_000.0, 3_600_000.0, "runtimes"),
@@ -30,23 +30,23 @@ from endive.report.phrases import describe_short_run, describe_window, explain_r
         ),
     ],
 )
-def test_windows(window: Window, told: str) -> None:
-    assert describe_window(window).startswith(told)
+def test_windows(window: Window, answer: str) -> None:
+    assert describe_window(window).startswith(answer)
 
 
-def test_a_run_that_is_too_short_is_told_how_long_it_should_be() -> None:
+def test_a_run_that_is_too_short_is_reported_how_long_it_should_be() -> None:
     short = Window(600_000.0, 300_000.0, 600_000.0, "runtimes", False, 1_378_000.0)
     assert "at least 23 min" in (describe_short_run(short) or "")
     assert describe_short_run(Window(600_000.0, 1.0, 600_000.0, "runtimes")) is None
 
 
 @pytest.mark.parametrize(
-    ("value", "least", "told"),
+    ("value", "least", "answer"),
     [(1200.0, 1100.0, "1.2 s"), (None, 12_000.0, "> 12 s"), (None, math.inf, "aborted"), (None, None, "-")],
 )
-def test_percentiles(value: float | None, least: float | None, told: str) -> None:
+def test_percentiles(value: float | None, least: float | None, answer: str) -> None:
     row = {"time_to_commit_p99_ms": value, "time_to_commit_p99_at_least_ms": least}
-    assert format_bounded(row, "time_to_commit_p99_ms") == told
+    assert format_bounded(row, "time_to_commit_p99_ms") == answer
 
 
 def test_retries_of_many_in_flight_are_a_lower_bound() -> None:
@@ -55,16 +55,16 @@ def test_retries_of_many_in_flight_are_a_lower_bound() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "told"),
+    ("low", "high", "answer"),
     [(1.0, 1.0, "100%"), (0.1, 1.0, "10–100%"), (0.9741, 0.9742, "97.4%"), (None, None, "-"), (0.333, 0.667, "33.3–66.7%")],
 )
-def test_success(low: float | None, high: float | None, told: str) -> None:
-    assert format_percent_range(low, high) == told
+def test_success(low: float | None, high: float | None, answer: str) -> None:
+    assert format_percent_range(low, high) == answer
 
 
 def test_ranges_of_success_are_explained_where_there_is_one() -> None:
     assert explain_ranges(["90%", "> 5 s", "ingest", "1–2 s"]) is None
-    told = explain_ranges(["today", format_percent_range(0.9, 0.99)])
-    assert told is not None
-    assert "in flight at the end of the run" in told
-    assert "not a confidence interval" in told
+    answer = explain_ranges(["today", format_percent_range(0.9, 0.99)])
+    assert answer is not None
+    assert "in flight at the end of the run" in answer
+    assert "not a confidence interval" in answer

@@ -212,7 +212,7 @@ def test_a_trace_has_the_events_of_the_run(tmp_path: Path) -> None:
     assert trace.column("time_ms").to_pylist() == sorted(trace.column("time_ms").to_pylist())
 
 
-def test_a_traced_run_is_told_to_be_one_of_the_reference_engine(tmp_path: Path) -> None:
+def test_a_traced_run_is_reported_to_be_one_of_the_reference_engine(tmp_path: Path) -> None:
     """Whatever ``auto`` would have chosen without a trace."""
     traced = run_experiment(labelled(simulation__engine="auto"), root=tmp_path, trace=True)
     assert traced.provenance["engine"] == "reference"
@@ -285,11 +285,11 @@ def test_files_of_a_run_are_where_the_layout_says() -> None:
     assert files.version == experiment / "version.txt"
 
 
-def test_progress_is_told(tmp_path: Path) -> None:
-    told: list[float] = []
-    run_experiment(labelled(simulation__duration_ms=30_000.0), root=tmp_path, progress=told.append)
-    assert told == sorted(told)
-    assert 0.0 < told[0] <= told[-1] <= 30_000.0
+def test_progress_is_reported(tmp_path: Path) -> None:
+    answer: list[float] = []
+    run_experiment(labelled(simulation__duration_ms=30_000.0), root=tmp_path, progress=answer.append)
+    assert answer == sorted(answer)
+    assert 0.0 < answer[0] <= answer[-1] <= 30_000.0
 
 
 def test_times_are_double_precision() -> None:

@@ -21,8 +21,8 @@ def test_what_fits_meets_no_objection(tmp_path: Path) -> None:
 
 def test_more_disk_than_is_free_is_objected_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("endive.runs.effort.shutil.disk_usage", lambda _: SimpleNamespace(free=77_000_000_000))
-    (told,) = objections(effort(disk_bytes=409e9), tmp_path / "not" / "there", 2)
-    assert told == f"results would take about 409 GB, and 77 GB are free in {tmp_path / 'not' / 'there'}"
+    (answer,) = objections(effort(disk_bytes=409e9), tmp_path / "not" / "there", 2)
+    assert answer == f"results would take about 409 GB, and 77 GB are free in {tmp_path / 'not' / 'there'}"
     assert list(objections(effort(disk_bytes=60e9), tmp_path, 2)) == []
 
 

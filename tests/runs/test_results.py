@@ -63,7 +63,7 @@ class FullWriter:
 
 
 @pytest.mark.parametrize("when", ["write", "close"])
-def test_a_full_disk_is_told_with_the_name_of_the_file(when: str, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_with_the_name_of_the_file(when: str, tmp_path: Path) -> None:
     path = tmp_path / "rows.parquet"
 
     def fill() -> None:

@@ -92,7 +92,7 @@ def test_a_new_name_reaches_what_was_run_under_the_old_one(tmp_path: Path) -> No
     assert document.simulation == point.document.simulation
 
 
-def test_studies_are_told_by_their_label(tmp_path: Path) -> None:
+def test_studies_are_reported_by_their_label(tmp_path: Path) -> None:
     sweep = study(tmp_path / "here")
     keep_study(tmp_path, sweep, plan_sweep(sweep))
     found = study_of(tmp_path, ["study-abc", "study-def"])

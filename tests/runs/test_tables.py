@@ -19,8 +19,8 @@ def test_no_name_of_a_user_is_a_formula_of_a_spreadsheet() -> None:
     names = ["=1+1", "+20 %", "-x", "@sum(A1)", "\t=1", "\r=1", "plain", "a=b", None, ""]
     table = pa.table({"scenario": names, "n": list(range(10)), "m": [-1.5] * 10})
     made = for_spreadsheets(table)
-    told = ["'=1+1", "'+20 %", "'-x", "'@sum(A1)", "'\t=1", "'\r=1", "plain", "a=b", None, ""]
-    assert made.column("scenario").to_pylist() == told
+    answer = ["'=1+1", "'+20 %", "'-x", "'@sum(A1)", "'\t=1", "'\r=1", "plain", "a=b", None, ""]
+    assert made.column("scenario").to_pylist() == answer
     assert made.drop(["scenario"]).equals(table.drop(["scenario"]))
 
 
@@ -63,5 +63,5 @@ def test_without_a_state_that_fits_no_table_is_read(written: Path, text: str) ->
 
 
 def test_the_state_is_json(written: Path) -> None:
-    told = json.loads((written / METRICS_FOLDER / METRICS_STATE).read_text())
-    assert set(told["tables"]) == set(METRICS_TABLES.values())
+    answer = json.loads((written / METRICS_FOLDER / METRICS_STATE).read_text())
+    assert set(answer["tables"]) == set(METRICS_TABLES.values())

@@ -58,7 +58,7 @@ class Visit:
         self.page.wait_for_selector(_ANSWERED)
         return self
 
-    def told(self) -> Visit:
+    def record(self) -> Visit:
         """Wait until there is a first answer to the last question, or a refusal."""
         self.page.wait_for_selector("body:not([data-state=asking])")
         return self
@@ -147,7 +147,7 @@ def many(changes: int, seed: int) -> None:
                 moment = draw.random()
                 if moment < 0.2:
                     continue  # the next change comes while this one is being simulated
-                visit.told() if moment < 0.95 else visit.answered()  # mostly while it is being refined
+                visit.record() if moment < 0.95 else visit.answered()  # mostly while it is being refined
                 try:
                     check(visit)
                 except AssertionError:

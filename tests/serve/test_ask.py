@@ -19,7 +19,7 @@ def answers(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [event for event in events if event["kind"] == "answer"]
 
 
-def told(*arguments: str) -> dict[str, Any]:
+def data(*arguments: str) -> dict[str, Any]:
     done = CliRunner().invoke(app, [*arguments, "--json"])
     assert done.exit_code == 0, done.output
     found: dict[str, Any] = json.loads(done.stdout)
@@ -39,7 +39,7 @@ def test_one_seed_is_what_run_says(client: Client, tmp_path: Path) -> None:
     events = client.ask(small())
     file = tmp_path / "live.toml"
     file.write_text(events[0]["toml"], encoding="utf-8")
-    run = told("run", str(file), "--seed", "0", "--out", str(tmp_path))
+    run = data("run", str(file), "--seed", "0", "--out", str(tmp_path))
     assert_as_run(answers(events)[0], run)
 
 
@@ -50,7 +50,7 @@ def test_a_against_b_is_what_compare_says(client: Client, tmp_path: Path) -> Non
         (tmp_path / f"{name}.toml").write_text(tomli_w.dumps(tree), encoding="utf-8")
     for found in (event for event in events if event["kind"] == "comparison"):
         seeds = str(len(found["seeds"]))
-        said = told(
+        said = data(
             "compare", str(tmp_path / "a.toml"), str(tmp_path / "b.toml"), "--seeds", seeds, "--out", str(tmp_path / "runs")
         )
         assert found["sentence"] == said["answer"]
@@ -63,7 +63,7 @@ def test_a_against_b_is_what_compare_says(client: Client, tmp_path: Path) -> Non
                 assert row["difference"]["half_width"] == other["half_width"]
 
 
-def test_what_is_wrong_is_said_at_its_key(client: Client) -> None:
+def test_what_is_wrong_is_reported_at_its_key(client: Client) -> None:
     status, events = client.post("/api/ask", tree=small(transaction__retry=-1, storage__provder="s3"))
     assert status == 422
     problems = {each["key"]: each["message"] for each in events[0]["problems"]}

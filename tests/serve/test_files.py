@@ -37,9 +37,9 @@ def test_names_that_are_none_are_refused(tmp_path: Path, name: str) -> None:
 def test_nothing_is_overwritten(client: Client) -> None:
     first, _ = client.post("/api/study", tree=small(), name="kept")
     text = (client.directory / "kept.toml").read_text(encoding="utf-8")
-    second, told = client.post("/api/study", tree=small(transaction__retry=9), name="kept")
+    second, answer = client.post("/api/study", tree=small(transaction__retry=9), name="kept")
     assert (first, second) == (200, 422)
-    assert "exists already" in told[0]["error"]
+    assert "exists already" in answer[0]["error"]
     assert (client.directory / "kept.toml").read_text(encoding="utf-8") == text
 
 

@@ -20,9 +20,9 @@ def sentence(
 
 @pytest.mark.parametrize("token", ["", "wrong", "é"])
 def test_without_the_token_nothing_is_answered(client: Client, token: str) -> None:
-    status, told = sentence(client, "GET", "/api/form", headers={"X-Endive-Token": token})
+    status, data = sentence(client, "GET", "/api/form", headers={"X-Endive-Token": token})
     assert status == 401
-    assert "token" in told
+    assert "token" in data
 
 
 def test_the_token_of_the_address_becomes_a_cookie(client: Client) -> None:
@@ -42,16 +42,16 @@ def test_a_wrong_token_in_the_address_is_refused(client: Client) -> None:
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1:1", ""])
 def test_a_foreign_host_is_refused(client: Client, host: str) -> None:
-    status, told = sentence(client, "GET", "/api/form", headers={"Host": host})
+    status, data = sentence(client, "GET", "/api/form", headers={"Host": host})
     assert status == 403
-    assert "not this machine" in told
+    assert "not this machine" in data
 
 
 @pytest.mark.parametrize("headers", [{"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}])
 def test_a_foreign_origin_is_refused(client: Client, headers: dict[str, str]) -> None:
-    status, told = sentence(client, "POST", "/api/ask", b"{}", headers=headers)
+    status, data = sentence(client, "POST", "/api/ask", b"{}", headers=headers)
     assert status == 403
-    assert "rejected" in told
+    assert "rejected" in data
 
 
 def test_the_origin_of_the_page_is_let_through(client: Client) -> None:
@@ -63,15 +63,15 @@ def test_ten_megabytes_are_refused(client: Client, said: bool) -> None:
     body = b'{"tree": "' + b"x" * 10_000_000 + b'"}'
     try:
         if said:
-            status, told = sentence(client, "POST", "/api/ask", body)
+            status, data = sentence(client, "POST", "/api/ask", body)
         else:
             parts = (body[k : k + 65_536] for k in range(0, 4 * 1024 * 1024, 65_536))
             answer = client.send("POST", "/api/ask", parts, {"Transfer-Encoding": "chunked"})
-            status, told = answer.status, answer.events[0]["error"]
+            status, data = answer.status, answer.events[0]["error"]
     except (BrokenPipeError, ConnectionResetError):
         return  # refused before all of it was sent
     assert status == 413
-    assert "256 KiB" in told
+    assert "256 KiB" in data
 
 
 @pytest.mark.parametrize("length", ["²", "-1", "", "9" * 5_000, "1e3"])
@@ -103,7 +103,7 @@ def test_every_answer_says_what_the_page_may_do(client: Client) -> None:
         ("GET", "/api/starts/none"),
     ],
 )
-def test_what_is_not_there_is_said_in_a_sentence(client: Client, method: str, path: str) -> None:
-    status, told = sentence(client, method, path)
+def test_what_is_not_there_is_reported_in_a_sentence(client: Client, method: str, path: str) -> None:
+    status, data = sentence(client, method, path)
     assert status in (404, 405)
-    assert told.endswith(".")
+    assert data.endswith(".")

@@ -93,7 +93,7 @@ def test_everything_is_reached_by_the_tab_key_and_has_a_name(visit: Visit) -> No
     assert WRITERS.removeprefix("#") in reached
 
 
-def test_what_is_wrong_is_said_at_its_field_and_mended(visit: Visit) -> None:
+def test_what_is_wrong_is_reported_at_its_field_and_mended(visit: Visit) -> None:
     visit.page.fill(WRITERS, "many")
     visit.answered()
     row = visit.page.locator("[data-row='workload.ingest.writers']").first
@@ -184,7 +184,7 @@ def test_random_changes_leave_no_error_and_no_wrong_state(visit: Visit) -> None:
     draw = random.Random(7)
     for _ in range(10):
         change_something(visit, draw)
-        check(visit.told())
+        check(visit.record())
     check(visit.answered())
 
 
@@ -219,7 +219,7 @@ def test_a_catalog_of_ones_own_is_named_and_its_numbers_are_moved(browser: Brows
         page.close()
 
 
-def test_a_server_that_ends_is_told_and_waited_for(browser: Browser, tmp_path: Path) -> None:
+def test_a_server_that_ends_is_reported_and_waited_for(browser: Browser, tmp_path: Path) -> None:
     page = browser.new_page()
     page.set_default_timeout(PATIENCE_MS)
     starts = Presets(shorter(tmp_path), tmp_path, examples_folder())
@@ -239,7 +239,7 @@ def test_a_server_that_ends_is_told_and_waited_for(browser: Browser, tmp_path: P
     page.close()
 
 
-def test_a_server_that_is_killed_is_told_what_was_shown_is_marked_and_its_workers_end(browser: Browser, tmp_path: Path) -> None:
+def test_a_server_that_is_killed_is_reported_what_was_shown_is_marked_and_its_workers_end(browser: Browser, tmp_path: Path) -> None:
     page = browser.new_page()
     page.set_default_timeout(PATIENCE_MS)
     process = start("serve", str(shorter(tmp_path)), "--no-open", "--workers", "1", cwd=tmp_path)

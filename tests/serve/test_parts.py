@@ -101,9 +101,9 @@ def test_other_code_is_refused_at_its_key(started: tuple[Client, Presets], addre
     (client.directory / "other.py").write_text(bomb + of_guide("A catalog"), encoding="utf-8")
     text = json.dumps(change).replace("{folder}", str(client.directory)).replace("{own}", str(client.directory / CODE))
     sent = json.loads(text.replace("{bomb}", json.dumps(bomb)[1:-1]))
-    status, told = client.post(address, tree={**starts.all[0].tree(), "parts": sent}, name="other")
-    assert (status, [problem["key"] for problem in told[0]["problems"]]) == (422, [key])
-    assert "is not run: only the custom components of" in told[0]["error"]
+    status, data = client.post(address, tree={**starts.all[0].tree(), "parts": sent}, name="other")
+    assert (status, [problem["key"] for problem in data[0]["problems"]]) == (422, [key])
+    assert "is not run: only the custom components of" in data[0]["error"]
     assert not ran.exists()
     assert not (client.directory / "other.toml").exists()
 
@@ -111,8 +111,8 @@ def test_other_code_is_refused_at_its_key(started: tuple[Client, Presets], addre
 def test_a_server_that_was_not_asked_runs_none(started: tuple[Client, Presets], client: Client) -> None:
     for written in ({}, {"parts.catalog.code": f"{client.directory}/x.py:X"}):
         tree = started[1].all[0].tree() if not written else small()
-        status, told = client.post("/api/ask", tree=tree, written=written)
-        assert (status, "is not run" in told[0]["error"]) == (422, True)
+        status, data = client.post("/api/ask", tree=tree, written=written)
+        assert (status, "is not run" in data[0]["error"]) == (422, True)
 
 
 def test_a_file_with_code_is_taken_only_with_the_flag_and_only_the_one_that_was_given(tmp_path: Path) -> None:
@@ -135,8 +135,8 @@ def test_a_file_with_code_is_taken_only_with_the_flag_and_only_the_one_that_was_
 def test_a_study_and_its_report_keep_the_part_and_are_allowed_to_run_it(started: tuple[Client, Presets]) -> None:
     client, starts = started
     tree = starts.all[0].tree()
-    status, told = client.post("/api/study", tree=tree, name="kept")
-    assert (status, told[0]["commands"][0]) == (200, "endive sweep kept.toml --allow-code")
+    status, data = client.post("/api/study", tree=tree, name="kept")
+    assert (status, data[0]["commands"][0]) == (200, "endive sweep kept.toml --allow-code")
     planned = invoke("sweep", str(client.directory / "kept.toml"), "--dry-run", "--allow-code", "--json")
     assert planned.exit_code == 0, planned.stderr
     commands: list[list[str]] = []

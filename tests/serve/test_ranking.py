@@ -97,7 +97,7 @@ def found(values: list[float]) -> MetricValues:
     return MetricValues(dict(enumerate(values)), value(sum(values) / len(values)), 10_000)
 
 
-def test_a_difference_that_nobody_would_notice_is_no_win() -> None:
+def test_a_difference_that_no_one_would_notice_is_no_win() -> None:
     ranked = rank(Goal("success_rate"), found([0.9] * 5), [tried("a", [0.903, 0.9031, 0.9029, 0.903, 0.9031])], 100.0)
     assert not ranked["clear"]
     assert "No clear winner" in ranked["sentence"]

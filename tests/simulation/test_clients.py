@@ -172,6 +172,6 @@ class TestClientTime:
         ("jitter = 1.5", "less than or equal to 1"),
     ],
 )
-def test_what_is_wrong_with_backoff_is_said(keys: str, message: str) -> None:
+def test_what_is_wrong_with_backoff_is_reported(keys: str, message: str) -> None:
     found = problems(f"[transaction.retry_backoff]\nenabled = true\n{keys}")
     assert any(message in each for each in found.values()), found

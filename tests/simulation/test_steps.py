@@ -125,14 +125,14 @@ class Refused(InstantCatalog):
     def __init__(self, coped_with: int, reason: str | None) -> None:
         super().__init__(1, (1,), 2.0)
         self.coped_with, self.reason = coped_with, reason
-        self.told: list[str] = []
+        self.answer: list[str] = []
 
     def commit(self, *arguments: Any, **keys: Any) -> Generator[Any, None, CommitResult]:
         for _ in range(self.coped_with):
             try:
                 yield FailedAnswer(5.0, "503")
             except RequestFailedError as error:
-                self.told.append(error.reason)
+                self.answer.append(error.reason)
         if self.reason is not None:
             yield 3.0
             raise RequestFailedError(self.reason, 4.0)
@@ -152,12 +152,12 @@ def test_a_catalog_may_cope_with_failed_answers_and_their_time_is_part_of_the_co
     catalog = Refused(2, None)
     result, _ = run_append(catalog)
     assert result.status is TransactionStatus.COMMITTED
-    assert catalog.told == ["503", "503"]
+    assert catalog.answer == ["503", "503"]
     assert result.catalog_commit_ms == 2 * 5.0 + 2.0
     assert result.commit_time_ms == 7.0 + result.total_latency_ms
 
 
-def test_a_catalog_that_gives_up_ends_the_transaction_when_its_answer_is_there() -> None:
+def test_a_catalog_that_aborts_ends_the_transaction_when_its_answer_is_there() -> None:
     result, events = run_append(Refused(1, "gone"))
     assert (result.status, result.abort_reason) == (TransactionStatus.ABORTED, "gone")
     assert result.catalog_commit_ms == 5.0 + 3.0 + 4.0

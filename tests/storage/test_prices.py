@@ -53,7 +53,7 @@ def test_another_currency_stands_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "answer"),
     [
         ("[stores.s3]\nget_per_1000 = 1\n", "stores.s3: put_per_1000: is missing"),
         (f"[stores.s3]\n{STORE}post_per_1000 = 1\n", "stores.s3: post_per_1000: no such key"),
@@ -68,13 +68,13 @@ def test_another_currency_stands_alone(tmp_path: Path) -> None:
         ("[stores", "cannot read price table"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, text: str, told: str) -> None:
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, answer: str) -> None:
     file = tmp_path / "prices.toml"
     file.write_text(text)
     with pytest.raises(PriceError) as caught:
         load_prices(file)
     assert str(file) in str(caught.value)
-    assert told in str(caught.value)
+    assert answer in str(caught.value)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -203,13 +203,13 @@ class TestProfiledProvider:
         default = ProfiledProvider(profile_with(cas=FixedLatency(50.0)), Stream(KEY))
         assert default.compaction_ms(CATALOG, 0, 1) == ConditionalLatency(50.0, 50.0)
 
-    def test_log_entries_cost_nothing_unless_the_profile_says_so(self) -> None:
+    def test_log_entries_cost_nothing_unless_the_profile_reports_it(self) -> None:
         stream = Stream(KEY)
         assert ProfiledProvider(profile_with(), stream).log_entry_read_ms() == 0.0
         assert stream.draws == 0
         assert ProfiledProvider(profile_with(log_entry_read=FixedLatency(0.5)), stream).log_entry_read_ms() == 0.5
 
-    def test_a_store_without_cas_says_so(self) -> None:
+    def test_a_store_without_cas_reports_it(self) -> None:
         provider = ProfiledProvider(profile_with(cas=None, append=FixedLatency(1.0)), Stream(KEY))
         assert not provider.supports_cas
         for refused in (provider.cas_ms, provider.compaction_ms):

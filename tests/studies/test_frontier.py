@@ -127,7 +127,7 @@ def test_keys_of_whole_numbers_stay_whole(config: Path) -> None:
         ({"until": None}, "--until: is missing"),
     ],
 )
-def test_what_is_wrong_is_said(config: Path, asked: dict[str, Any], message: str) -> None:
+def test_what_is_wrong_is_reported(config: Path, asked: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as error:
         ask(config, **asked)
     assert message in str(error.value)

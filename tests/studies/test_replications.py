@@ -89,7 +89,7 @@ def test_a_class_that_a_run_has_nothing_of_counts_with_zeros(tmp_path: Path) -> 
     assert (none["transactions"], none["throughput_per_s"], none["success_rate"]) == (0, 0.0, None)
 
 
-def test_a_run_that_fails_says_so_and_stops_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_fails_reports_it_and_stops_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError("no such luck")
 

@@ -137,7 +137,7 @@ def test_the_result_names_the_operation(operation: str) -> None:
     assert result.operation_type == operation
 
 
-def test_the_catalog_is_told_which_partitions_were_written() -> None:
+def test_the_catalog_is_reported_which_partitions_were_written() -> None:
     catalog = cas_catalog()
     run_transaction(FastAppendTransaction(1, 0.0, RUNTIME, frozenset({0}), {0: frozenset({1})}), catalog)
     assert catalog.tables[0] == TableMetadata(0, 1, 2, (0, 1))
@@ -428,8 +428,8 @@ def test_the_trace_tells_restarts_and_the_reason_of_an_abort() -> None:
         trace=events.append,
         meanwhile={50.0: lambda: commit_to(catalog, 0), round_ms + 50.0: lambda: commit_to(catalog, 0)},
     )
-    told = [(event.time_ms, event.event, event.kind) for event in events if event.event in ("conflict", "restart", "abort")]
-    assert told == [
+    answer = [(event.time_ms, event.event, event.kind) for event in events if event.event in ("conflict", "restart", "abort")]
+    assert answer == [
         (round_ms, "conflict", "real"),
         (round_ms, "restart", ""),
         (2 * round_ms, "conflict", "real"),

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from verification.statistics.alternatives import METRICS, told, trial
+from verification.statistics.alternatives import METRICS, answer, trial
 
 
-def test_equal_alternatives_are_not_told_apart_and_a_planted_one_is() -> None:
-    assert told(trial(0, METRICS, planted=False, alternatives=3)) == set()
+def test_equal_alternatives_are_not_distinguished_and_a_planted_one_is() -> None:
+    assert answer(trial(0, METRICS, planted=False, alternatives=3)) == set()
     found = trial(0, METRICS[:1], planted=True, alternatives=3)
-    assert told(found) == {"1"}
+    assert answer(found) == {"1"}
     assert found.rankings[0].sides[0].name == "1"

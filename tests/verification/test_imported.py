@@ -40,14 +40,14 @@ def test_reports_are_those_of_the_commits(written: tuple[Path, Written]) -> None
     assert {report["operation"] for report in written[1].reports} <= {"append", "overwrite"}
 
 
-def test_what_is_said_of_the_table_is_true(written: tuple[Path, Written], rows: dict[str, ImportedRow]) -> None:
-    told = rows["what import says"].observed
-    appends = next(text for text in told["classes"] if text.startswith("append: fast_append"))
+def test_what_is_reported_of_the_table_is_true(written: tuple[Path, Written], rows: dict[str, ImportedRow]) -> None:
+    answer = rows["what import says"].observed
+    appends = next(text for text in answer["classes"] if text.startswith("append: fast_append"))
     # how arrivals look depends on how busy this machine is; ``make verify`` checks that on larger tables
     made = sum(report["operation"] == "append" for report in written[1].reports)
     assert int(appends.split()[2]) >= made > 0
-    assert any("commit_path is 'pyiceberg'" in text for text in told["assumptions"])
-    assert not any("could not be read" in text for text in told["assumptions"])
+    assert any("commit_path is 'pyiceberg'" in text for text in answer["assumptions"])
+    assert not any("could not be read" in text for text in answer["assumptions"])
 
 
 def test_models_are_compared_as_they_are_and_detuned(rows: dict[str, ImportedRow]) -> None:

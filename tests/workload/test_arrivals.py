@@ -203,7 +203,7 @@ class TestTrace:
         first, second = (frame_of(ENGINES[0], self.tree(each)) for each in (path, other))
         assert first.equals(second)
 
-    def test_it_is_told_apart_by_what_it_holds(self, path: Path, tmp_path: Path) -> None:
+    def test_it_is_reported_apart_by_what_it_holds(self, path: Path, tmp_path: Path) -> None:
         before = compute_experiment_hash(check_document(self.tree(path), "test"))
         moved = path.rename(tmp_path / "moved.csv")
         assert compute_experiment_hash(check_document(self.tree(moved), "test")) == before
@@ -240,7 +240,7 @@ class TestTrace:
             ("time_ms\nsoon\n", "row 1: time_ms must be"),
         ],
     )
-    def test_what_is_wrong_with_it_is_said(self, tmp_path: Path, text: str, message: str) -> None:
+    def test_what_is_wrong_with_it_is_reported(self, tmp_path: Path, text: str, message: str) -> None:
         path = tmp_path / "trace.csv"
         path.write_text(text)
         assert message in problems(f"[workload.w]\ntrace = '{path}'", over=_RUN)["workload.w.trace"]
@@ -254,19 +254,19 @@ class TestTrace:
             ("time_ms\n5," + "x" * 900_000, "cannot be read: CSV parse error"),
         ],
     )
-    def test_a_huge_field_is_told_in_a_line(self, tmp_path: Path, text: str, message: str) -> None:
+    def test_a_huge_field_is_reported_in_a_line(self, tmp_path: Path, text: str, message: str) -> None:
         path = tmp_path / "trace.csv"
         path.write_text(text)
-        told = problems(f"[workload.w]\ntrace = '{path}'", over=_RUN)["workload.w.trace"]
-        assert message in told
-        assert len(told) < 1_500
+        answer = problems(f"[workload.w]\ntrace = '{path}'", over=_RUN)["workload.w.trace"]
+        assert message in answer
+        assert len(answer) < 1_500
 
     def test_more_rows_than_memory_holds_are_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("endive.input_files.available_bytes", lambda: 2**20)
         path = tmp_path / "trace.csv"
         path.write_text("time_ms\n" + "0\n" * 2_000)
-        told = problems(f"[workload.w]\ntrace = '{path}'", over=_RUN)["workload.w.trace"]
-        assert "rows or more, which need about" in told
+        answer = problems(f"[workload.w]\ntrace = '{path}'", over=_RUN)["workload.w.trace"]
+        assert "rows or more, which need about" in answer
 
     def test_a_pipe_is_not_waited_for(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "trace.csv")

@@ -1,7 +1,7 @@
-"""Many alternatives against a baseline: how often equal ones are told apart, and a better one is found.
+"""Many alternatives against a baseline: how often equal ones are reported apart, and a better one is found.
 
 Alternatives are equal where they are one configuration with other seeds: under common random numbers the same seeds would give the
-same bytes, and nothing could be told apart. Each trial goes through the comparison that ``endive compare`` makes.
+same bytes, and nothing could be reported apart. Each trial goes through the comparison that ``endive compare`` makes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def trial(number: int, metrics: tuple[str, ...], planted: bool, alternatives: in
     return compare_sides(sides, [Subject(metric) for metric in metrics])
 
 
-def told(found: Alternatives) -> set[str]:
+def answer(found: Alternatives) -> set[str]:
     """Return the alternatives that any ranking tells from the baseline."""
     return {
         each.name
@@ -57,11 +57,11 @@ def told(found: Alternatives) -> set[str]:
 
 
 def _quiet(metrics: tuple[str, ...], number: int, first: int) -> list[bool]:
-    return [not told(trial(place, metrics, planted=False)) for place in range(first, first + number)]
+    return [not answer(trial(place, metrics, planted=False)) for place in range(first, first + number)]
 
 
 def _found(metrics: tuple[str, ...], number: int, first: int) -> list[bool]:
-    return ["1" in told(trial(place, metrics, planted=True)) for place in range(first, first + number)]
+    return ["1" in answer(trial(place, metrics, planted=True)) for place in range(first, first + number)]
 
 
 def compare(quick: bool) -> Iterator[CoverageRow]:

@@ -252,7 +252,7 @@ def _replace_rows(catalog: Catalog, name: str, rows: pa.Table, partitions: Seque
     _open_table(catalog, name, rows.schema, partitions)
     order = [(field.name, "ascending") for field in rows.schema if not pa.types.is_floating(field.type)]
     wanted = rows.sort_by(order)
-    chosen = In("experiment", set(rows.column("experiment").to_pylist()))  # type: ignore[call-arg, misc]
+    chosen = In("experiment", set(rows.column("experiment").to_pylist()))  # type: ignore[call-arg]
 
     def prepare(table: Table) -> Callable[[Transaction], None] | None:
         found = table.scan(row_filter=chosen).to_arrow()
