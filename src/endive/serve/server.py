@@ -59,7 +59,7 @@ def serving(
     Raises:
         OSError: The port is taken.
     """
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio disables Nagle's algorithm only then
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((LOOPBACK, port))
     listener.listen()  # a browser may connect before the server runs, and waits
