@@ -167,6 +167,7 @@ def test_where_retries_change_nothing_there_is_no_winner(tmp_path: Path) -> None
     data = strict(invoke(*call).stdout)
     assert not data["clear"]
     assert data["answer"][0].startswith("No clear winner")
+    assert data["paste"] == []
 
 
 def test_what_no_setting_reaches_is_reported(tmp_path: Path) -> None:

@@ -83,13 +83,14 @@ def count_most_runs(question: TuningQuestion, plan: Plan) -> int:
 def _record(question: TuningQuestion, found: Tuned, plan: Plan, evaluate: CostEvaluator) -> dict[str, Any]:
     """Return the record of the search, by which the answer can be reproduced."""
     best = found.best
+    is_recommended = best is not None and (found.clear_over(TODAY) or found.alone_keeps(TODAY))
     return {
         "answer": describe_tuning(question, found),
         "for": name_objective(question),
         "subject_to": [each.text for each in question.conditions],
         "best": None if best is None else question.candidates[best].name,
         "settings": None if best is None else dict(question.candidates[best].settings),
-        "paste": [] if best is None else [asdict(each) for each in list_snippets(question, best)],
+        "paste": [asdict(each) for each in list_snippets(question, best)] if best is not None and is_recommended else [],
         "clear": found.clear_over(TODAY),
         "today_is_iceberg": question.same_references,
         "over_today": _advantage(found.advantages.get(TODAY)),
