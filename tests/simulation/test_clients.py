@@ -121,7 +121,7 @@ class TestKeptHandle:
         assert rows.loc[rows["status"] == "aborted", "installs"].sum() == 0
         assert_engines_agree(tree)
 
-    def test_a_transaction_that_never_saw_the_table_takes_nothing_from_the_handle(self) -> None:
+    def test_a_transaction_with_a_handle_starts_though_requests_are_rejected(self) -> None:
         def fixed(value: float) -> Tree:
             return {"distribution": "fixed", "value": value}
 
@@ -132,7 +132,8 @@ class TestKeptHandle:
         limits = {"workers": 1, "queue_limit": 0, "retry_after_ms": 5.0, "max_resends": 2}
         tree["catalog"] = {"type": "service", "num_tables": 2, "num_groups": 1, "writes_metadata": False, **times, **limits}
         rows = frame_of(ReferenceEngine, tree)
-        assert (rows["t_commit_start"] < 0.0).sum() > 5
+        assert (rows["t_commit_start"] >= 0.0).all(), "no load precedes the job"
+        assert (rows["abort_reason"] == "service_unavailable").sum() > 5
         assert set(rows.loc[rows["t_commit_start"] > 0.0, "metadata_reads"]) >= {0, 1}
         assert_engines_agree(tree)
 

@@ -20,7 +20,7 @@ from endive.config.arrivals import Closed
 from endive.config.components import components_identity
 from endive.config.protocol_checks import protocol_content, protocol_name
 from endive.config.resolve import resolve_classes
-from endive.config.schema import ClassSection, Document, Transactions
+from endive.config.schema import CatalogSection, ClassSection, Document, Transactions
 from endive.config.store_profiles import catalog_kind, catalog_profile, storage_profile
 from endive.config.traces import trace_hash
 from endive.config.values import Distribution, Latency, Section
@@ -105,7 +105,7 @@ def _resolve_catalog(tree: dict[str, Any], document: Document) -> None:
         given = getattr(catalog, field.name, None)
         value = given.to_distribution() if isinstance(given, Latency) else given
         if value is not None and value == _default_of(field):
-            tree[field.name] = None
+            tree[field.name] = CatalogSection.model_fields[field.name].default
 
 
 def _default_of(field: dataclasses.Field[Any]) -> Any:
