@@ -55,6 +55,12 @@ TREE: dict[str, Any] = {
 STRICT = rules_of(check_document(TREE, "test"))
 
 
+def test_protocols_decide_themselves_which_operations_conflict() -> None:
+    assert STRICT.strict
+    protocol = {"commit_path": "delta-rs", "conflict_detector": "partition_overlap"}
+    assert not rules_of(check_document({"storage": {"provider": "s3"}, "transaction": protocol}, "test")).strict
+
+
 @pytest.fixture(scope="module")
 def history() -> tuple[list[Row], list[Row]]:
     rows, events = history_of(TREE)

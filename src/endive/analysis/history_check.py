@@ -15,6 +15,7 @@ from endive.config.resolve import resolve_classes
 from endive.config.schema import CatalogSection, Document
 from endive.table import OperationSettings, traits_of
 from endive.table.operations import VALIDATING
+from endive.transaction.paths import DEFAULT_PATH
 from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED
 
 Row = Mapping[str, Any]
@@ -52,7 +53,7 @@ def rules_of(document: Document) -> Rules:
     catalog, classes = document.catalog, resolve_classes(document)
     merges = any(cls.settings.on_real_conflict == "merge" or cls.settings.conflicting_manifests for cls in classes)
     strict = all(
-        not cls.path.is_iceberg
+        cls.path == DEFAULT_PATH
         and cls.settings.conflict_detector == "partition_overlap"
         and cls.settings.partitions_per_txn is None
         and cls.settings.isolation is None
