@@ -57,8 +57,31 @@ STRICT = rules_of(check_document(TREE, "test"))
 
 def test_protocols_decide_themselves_which_operations_conflict() -> None:
     assert STRICT.strict
-    protocol = {"commit_path": "delta-rs", "conflict_detector": "partition_overlap"}
-    assert not rules_of(check_document({"storage": {"provider": "s3"}, "transaction": protocol}, "test")).strict
+    transaction = {"commit_path": "delta-rs", "conflict_detector": "partition_overlap", "inter_arrival": {"scale": 1_000.0}}
+    tree = {"simulation": {"duration_ms": 1_000.0}, "storage": {"provider": "s3"}}
+    tree["transaction"] = {**transaction, "operation_types": {"fast_append": 1.0}}
+    assert not rules_of(check_document(tree, "test")).strict
+
+
+def test_a_lost_commit_before_a_restart_is_not_judged_by_the_new_start() -> None:
+    """A blind retry: the commit on version 1 took effect, the client did not learn of it, conflicted with itself and restarted."""
+    steps = [
+        ("catalog_read", "0:1"),
+        ("attempt", ""),
+        ("answer_lost", "0:1"),
+        ("conflict", "real"),
+        ("restart", ""),
+        ("catalog_read", "0:2"),
+        ("attempt", ""),
+        ("commit", "0:2"),
+    ]
+    events = [
+        {"txn_id": 7, "event": name, "kind": kind, "time_ms": float(place), "duration_ms": 0.0}
+        for place, (name, kind) in enumerate(steps)
+    ]
+    row = {"txn_id": 7, "status": "committed", "operation_type": "validated_overwrite", "tables_written": [0], "installs": 2}
+    problems = check_history([row], events, replace(STRICT, at_most_once=False))
+    assert [problem for problem in problems if "must not commit after another commit" in problem] == []
 
 
 @pytest.fixture(scope="module")

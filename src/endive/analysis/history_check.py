@@ -83,6 +83,7 @@ class _Story:
         lost: Last commit that took effect with a lost response, as long as the client may still learn of it.
         reads: Time of the request, time of the response, and the versions of each read.
         start: Versions of the first read since the last start.
+        start_ms: Time of the last restart; 0 without one.
         real_conflict: True if a real conflict occurred since the last start.
         after_conflict: True if a commit took effect after a real conflict.
         attempt_failed: True if the last attempt failed.
@@ -94,6 +95,7 @@ class _Story:
     lost: tuple[float, dict[int, int]] | None = None
     reads: list[tuple[float, float, dict[int, int]]] = field(default_factory=list)
     start: dict[int, int] | None = None
+    start_ms: float = 0.0
     real_conflict: bool = False
     after_conflict: bool = False
     attempt_failed: bool = False
@@ -171,7 +173,7 @@ def _stories(events: Iterable[Row]) -> dict[int, _Story]:
         elif name == "conflict" and event["kind"] == "real":
             story.real_conflict = True
         elif name == "restart":
-            story.start, story.real_conflict = None, False
+            story.start, story.start_ms, story.real_conflict = None, event["time_ms"], False
     for story in stories.values():
         story.forget_lost()
     return stories
@@ -271,7 +273,8 @@ def _strict(rows: Mapping[int, Row], stories: Mapping[int, _Story], rules: Rules
             problems.append(f"transaction {txn_id} committed after a real conflict")
         if operation not in rules.strict or story.start is None:
             continue
-        for table, version in (pair for _, based in story.installs for pair in based.items()):
+        since_start = [based for time_ms, based in story.installs if time_ms >= story.start_ms]
+        for table, version in (pair for based in since_start for pair in based.items()):
             if story.start.get(table, version) != version:
                 message = f"table {table}: transaction {txn_id} started at version {story.start[table]} and committed on {version}"
                 problems.append(f"{message}, but {operation} must not commit after another commit")
