@@ -1,5 +1,4 @@
-"""Clients of table formats, observed in the lab: does the observed protocol give the requests of further commits?
+"""Clients of table formats in the lab: are their protocols observed exactly, and is contention predicted from them?
 
-`python -m verification.clients` needs the extra `clients` (delta-rs and Lance) and takes about ten minutes. Results are in
-verification/results/clients.json.
+`python -m verification.clients MODE` needs the extra `clients`. Results are in verification/results/clients.json.
 """

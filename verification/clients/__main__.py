@@ -1,70 +1,66 @@
-"""Observe each client, and check the protocol with further commits at random distances behind."""
+"""Observe each client, check its protocol with further commits, and compare closed loops of real writers with the simulation."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from endive.lab.observe import RIVAL_COUNTS, Observer, count_kinds, is_predicted, versions_behind
-from endive.lab.observed_steps import split_phases
-from endive.lab.protocol_text import describe, protocol_text
-from endive.protocols.reader import parse_protocol
-from verification.clients.jobs import JOBS, PACKAGES
+from verification.clients.contention import compare_loops, summarize_errors
+from verification.clients.failures import COUNTS, check_failures
+from verification.clients.jobs import JOBS
+from verification.clients.observations import CLIENTS, observe_client
 
 RESULTS = Path(__file__).parents[1] / "results" / "clients.json"
-
-
-def observe_client(name: str, checks: int) -> dict[str, Any]:
-    """Observe a client; return its protocol, and how many further commits it predicts."""
-    observer = Observer([sys.executable, "-c", JOBS[name]], lambda text: print(f"{name}: {text}", flush=True))
-    with observer.open_lab(10) as lab:
-        observation = observer.observe_in(lab, RIVAL_COUNTS)
-        further = observer.run_checks(observation, checks)
-    text = protocol_text(observation, name, [name], "fast_append")
-    protocol = parse_protocol(text, name, name).document.model_dump(mode="json", exclude_defaults=True)
-    outcomes = [
-        {
-            "place": trial.place,
-            "rivals": trial.rivals,
-            "versions": trial.versions,
-            "exact": is_predicted(observation, trial),
-            "phases": {
-                phase: {
-                    "observed": count_kinds(requests, observation.folder),
-                    "predicted": observation.predict(phase, versions_behind(trial, phase), trial.versions),
-                }
-                for phase, requests in split_phases(trial, observation.folder).items()
-            },
-        }
-        for trial in further
-    ]
-    return {
-        "version": version(PACKAGES[name]),
-        "protocol": {key: value for key, value in protocol.items() if key not in ("date", "description", "source", "name")},
-        "notes": describe(observation),
-        "retries": observation.retries,
-        "waits_ms": [round(wait, 1) for wait in observation.waits_ms],
-        "checked": len(outcomes),
-        "exact": sum(outcome["exact"] for outcome in outcomes),
-        "further_commits": outcomes,
-    }
+OBSERVED, CONTENTION, FAILURES = "observed", "contention", "failures"
 
 
 def main() -> None:
-    """Observe the clients of the command line, or all, and write the results."""
+    """Run a mode for the clients of the command line, or for all, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("clients", nargs="*", default=list(JOBS), help=f"clients to observe: {', '.join(JOBS)}")
-    parser.add_argument("--checks", type=int, default=30, help="further commits per client")
+    parser.add_argument("mode", choices=["observe", "contend", "fail"])
+    parser.add_argument("clients", nargs="*", help=f"clients: {', '.join(CLIENTS)}; contend needs their observations")
+    parser.add_argument("--checks", type=int, default=30, help="observe: further commits per client")
+    parser.add_argument("--repetitions", type=int, default=1, help="contend: runs per number of writers")
+    parser.add_argument("--without-think-times", action="store_true", help="contend: writers start again at once")
+    parser.add_argument("--seconds", type=float, default=60.0, help="contend: length of a run")
+    parser.add_argument("--latency-ms", type=float, default=100.0, help="contend: latency of each access")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="file to read observations from and to write to")
     given = parser.parse_args()
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for name in given.clients:
-        results[name] = observe_client(name, given.checks)
-        RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
-        print(f"{name}: {results[name]['exact']} of {results[name]['checked']} further commits are exact")
+    usual = {"observe": CLIENTS, "contend": tuple(JOBS), "fail": tuple(COUNTS)}
+    for name in given.clients or usual[given.mode]:
+        if given.mode == "observe":
+            found = observe_client(name, given.checks)
+            _store(given.results, lambda results, name=name, found=found: results.setdefault(OBSERVED, {}).update({name: found}))
+            print(f"{name}: {found['exact']} of {found['checked']} further commits are exact")
+        elif given.mode == "contend":
+            _contend(name, given)
+        else:
+            checked = check_failures(name)
+            _store(given.results, lambda results, name=name, found=checked: results.setdefault(FAILURES, {}).update({name: found}))
+            print(f"{name}: {checked['in_table']} commits in the table, {checked['reported_committed']} reported")
+
+
+def _contend(name: str, given: argparse.Namespace) -> None:
+    observed = json.loads(given.results.read_text())[OBSERVED][name]
+    thinks = not given.without_think_times
+    cells = compare_loops(name, observed, given.repetitions, thinks, given.seconds, given.latency_ms)
+
+    def add(results: dict[str, Any]) -> None:
+        section = results.setdefault(CONTENTION, {})
+        section[name if thinks else f"{name} without think times"] = cells
+        everything = [{**cell, "client": key} for key, own in section.items() if key != "summary" for cell in own]
+        section["summary"] = summarize_errors([cell for cell in everything if cell["think_ms"]] or everything)
+
+    _store(given.results, add)
+
+
+def _store(path: Path, change: Any) -> None:
+    """Change the stored results: those of other clients remain."""
+    results = json.loads(path.read_text()) if path.exists() else {}
+    change(results)
+    path.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,176 @@
-"""One commit of each client, as a script: it creates its table if there is none and appends three rows."""
+"""One commit of each client: it creates its table if there is none, and appends three rows.
+
+`python -m verification.clients.jobs CLIENT` makes one commit, with the addresses of the lab in its environment.
+"""
 
 from __future__ import annotations
 
-ROWS = 'import pyarrow as pa; rows = pa.table({"id": pa.array([1, 2, 3], pa.int64())})\n'
-JOBS = {
-    "delta-rs": ROWS + 'from deltalake import write_deltalake; write_deltalake("s3://lab/delta/t", rows, mode="append")',
-    "lance": ROWS + 'import lance; lance.write_dataset(rows, "s3://lab/lance/t", mode="append")',
-    "pyiceberg-rest": ROWS
-    + """from pyiceberg.catalog import load_catalog
-catalog = load_catalog("lab")
-catalog.create_namespace_if_not_exists("db")
-catalog.create_table_if_not_exists("db.t", rows.schema).append(rows)""",
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+BUCKET = "s3://lab"
+TABLE = "t"
+_NAMESPACE = "db"
+_PATIENT = {"s3.request-timeout": "60"}
+"""PyArrow repeats a request after 3 s; a request that is held for rivals takes longer."""
+
+
+def make_rows() -> Any:
+    import pyarrow as pa
+
+    return pa.table({"id": pa.array([1, 2, 3], pa.int64())})
+
+
+def commit_delta_rs(table: str) -> None:
+    from deltalake import write_deltalake
+
+    write_deltalake(f"{BUCKET}/delta/{table}", make_rows(), mode="append")
+
+
+def commit_lance(table: str) -> None:
+    import lance
+
+    lance.write_dataset(make_rows(), f"{BUCKET}/lance/{table}", mode="append")
+
+
+def commit_pyiceberg_rest(table: str) -> None:
+    from pyiceberg.catalog import load_catalog
+
+    given = os.environ  # PyIceberg reads its own variables when it is imported
+    catalog = load_catalog("lab", type="rest", uri=given["ENDIVE_LAB_CATALOG"], token=given["ENDIVE_LAB_TOKEN"], **_PATIENT)
+    _append(catalog, table)
+
+
+def commit_pyiceberg_sqlite(table: str) -> None:
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    config = {
+        "uri": f"sqlite:///{os.environ['VERIFICATION_DIRECTORY']}/catalog.db",
+        "warehouse": os.environ["ENDIVE_LAB_WAREHOUSE"],
+        "s3.endpoint": os.environ["ENDIVE_LAB_STORE"],
+        "s3.access-key-id": os.environ["AWS_ACCESS_KEY_ID"],
+        "s3.secret-access-key": os.environ["AWS_SECRET_ACCESS_KEY"],
+        "s3.region": os.environ["AWS_REGION"],
+    }
+    _append(SqlCatalog("lab", **config, **_PATIENT), table)
+
+
+def _append(catalog: Any, name: str) -> None:
+    from pyiceberg.exceptions import NoSuchTableError
+
+    rows = make_rows()
+    try:
+        table = catalog.load_table((_NAMESPACE, name))
+    except NoSuchTableError:
+        catalog.create_namespace_if_not_exists(_NAMESPACE)
+        table = catalog.create_table((_NAMESPACE, name), rows.schema)
+    table.append(rows)
+
+
+def commit_duckdb_iceberg(table: str) -> None:
+    import duckdb
+
+    insert = f"INSERT INTO lab.{_NAMESPACE}.{table} SELECT * FROM range(3)"
+    try:
+        with _attach_catalog() as connection:
+            connection.sql(insert)
+    except duckdb.CatalogException:
+        for statement in (
+            f"CREATE SCHEMA IF NOT EXISTS lab.{_NAMESPACE}",
+            f"CREATE TABLE lab.{_NAMESPACE}.{table} (id BIGINT)",
+            insert,
+        ):
+            with _attach_catalog() as connection:
+                connection.sql(statement)
+
+
+def _attach_catalog() -> Any:
+    """Return a connection of DuckDB to the catalog and the object store of the lab."""
+    connection = _duckdb("httpfs", "avro", "iceberg")
+    given = os.environ
+    connection.sql(f"CREATE SECRET catalog (TYPE ICEBERG, TOKEN '{given['ENDIVE_LAB_TOKEN']}')")
+    connection.sql(
+        f"ATTACH 'lab' (TYPE ICEBERG, ENDPOINT '{given['ENDIVE_LAB_CATALOG']}', SECRET catalog, ACCESS_DELEGATION_MODE 'none')"
+    )
+    connection.sql(
+        f"CREATE SECRET store (TYPE S3, KEY_ID '{given['AWS_ACCESS_KEY_ID']}', SECRET '{given['AWS_SECRET_ACCESS_KEY']}',"
+        f" ENDPOINT '{given['ENDIVE_LAB_STORE'].removeprefix('http://')}', URL_STYLE 'path', USE_SSL false, REGION 'us-east-1')"
+    )
+    return connection
+
+
+def _duckdb(*extensions: str) -> Any:
+    """Return a connection with extensions from PyPI, which are not downloaded."""
+    from importlib import import_module
+
+    import duckdb
+
+    connection = duckdb.connect(config={"allow_unsigned_extensions": True})
+    for name in extensions:
+        folder = Path(str(import_module(f"duckdb_extension_{name}").__file__)).parent
+        connection.load_extension(str(next(folder.glob("extensions/*/*.duckdb_extension"))))
+    return connection
+
+
+def commit_icechunk(table: str) -> None:
+    import icechunk
+    import numpy as np
+    import zarr
+
+    given = os.environ
+    storage = icechunk.s3_storage(
+        bucket="lab",
+        prefix=f"icechunk/{table}",
+        endpoint_url=given["ENDIVE_LAB_STORE"],
+        access_key_id=given["AWS_ACCESS_KEY_ID"],
+        secret_access_key=given["AWS_SECRET_ACCESS_KEY"],
+        region=given["AWS_REGION"],
+        allow_http=True,
+        force_path_style=True,
+    )
+    try:
+        repository = icechunk.Repository.open(storage)
+    except icechunk.IcechunkError:
+        repository = icechunk.Repository.create(storage)
+        session = repository.writable_session("main")
+        zarr.create_group(session.store)
+        session.commit("create")
+    session = repository.writable_session("main")
+    array = zarr.create_array(session.store, name=f"rows-{secrets.token_hex(4)}", shape=3, dtype="i8")
+    array[:] = np.arange(3)
+    session.commit("append", rebase_with=icechunk.BasicConflictSolver())
+
+
+JOBS: dict[str, Callable[[str], None]] = {
+    "delta-rs": commit_delta_rs,
+    "lance": commit_lance,
+    "pyiceberg-rest": commit_pyiceberg_rest,
+    "pyiceberg-sqlite": commit_pyiceberg_sqlite,
+    "duckdb-iceberg": commit_duckdb_iceberg,
+    "icechunk": commit_icechunk,
 }
-PACKAGES = {"delta-rs": "deltalake", "lance": "pylance", "pyiceberg-rest": "pyiceberg"}
+LIBRARIES: dict[str, tuple[str, ...]] = {
+    "delta-rs": ("pyarrow", "deltalake"),
+    "lance": ("pyarrow", "lance"),
+    "pyiceberg-rest": ("pyarrow.parquet", "pyiceberg.catalog.rest", "pyiceberg.io.pyarrow"),
+    "pyiceberg-sqlite": ("pyarrow.parquet", "pyiceberg.catalog.sql", "pyiceberg.io.pyarrow"),
+    "duckdb-iceberg": ("duckdb",),
+    "icechunk": ("icechunk", "zarr", "numpy"),
+}
+"""Modules that a client imports."""
+PACKAGES = {
+    "delta-rs": "deltalake",
+    "lance": "pylance",
+    "pyiceberg-rest": "pyiceberg",
+    "pyiceberg-sqlite": "pyiceberg",
+    "duckdb-iceberg": "duckdb",
+    "icechunk": "icechunk",
+    "iceberg-java": "snowpark-connect-deps-iceberg",
+}
+
+if __name__ == "__main__":
+    JOBS[sys.argv[1]](TABLE)

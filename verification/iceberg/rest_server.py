@@ -16,7 +16,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -40,8 +40,12 @@ from verification.iceberg.gateway import NoIcebergError, _folder, iceberg_jar
 SOURCES = Path(__file__).parent / "rest"
 DRIVER = Path("/usr/share/java/postgresql.jar")
 """PostgreSQL's JDBC driver, of Debian's package libpostgresql-jdbc-java."""
-METADATA_READ_MS, METADATA_WRITE_MS, FILE_MS = 5, 60, 50
+METADATA_READ_MS, METADATA_WRITE_MS, FILE_MS = 10, 120, 100
 """Injected delays: of metadata.json in the server, of manifest lists and manifests in clients."""
+PAUSE_MS = (200, 1_000)
+"""Limits of the uniform pause of a writer between its load and its commit."""
+SECONDS = {1: 60, 2: 80, 4: 60, 8: 50}
+"""Duration of a case by number of writers."""
 SEEDS = range(20)
 _SERVER_RETRIES = 4
 """COMMIT_NUM_RETRIES_DEFAULT, which CatalogHandlers use."""
@@ -55,11 +59,11 @@ class RestCase:
     writers: int
     keeps_handle: bool = False
     workers: int = 0
-    seconds: int = 20
+    seconds: int = 60
 
 
 CASES = tuple(
-    RestCase(client, writers, kept, workers)
+    RestCase(client, writers, kept, workers, SECONDS[writers])
     for client in ("java", "pyiceberg")
     for workers, kept, numbers in ((0, False, (1, 2, 4, 8)), (0, True, (1, 2, 4, 8)), (2, False, (1, 4, 8)), (2, True, (1, 4, 8)))
     for writers in numbers
@@ -68,11 +72,20 @@ CASES = tuple(
 
 @dataclass(frozen=True)
 class RestResult:
-    """Responses of the server during a case, in ms, by method and status."""
+    """Counts of a case.
+
+    ``busy_ms`` sums the time of all writers without pauses, ``times_ms`` has the server's responses by method and status.
+    """
 
     commits: int
     failures: int
+    busy_ms: float
     times_ms: dict[str, list[float]]
+
+    @property
+    def operation_ms(self) -> float:
+        """Mean duration of an operation without its pause."""
+        return self.busy_ms / (self.commits + self.failures)
 
     @property
     def attempts_per_commit(self) -> float:
@@ -101,49 +114,53 @@ class RestServer:
     def measure(self, case: RestCase) -> RestResult:
         """Run the writers of a case on a new table."""
         name = f"t{secrets.token_hex(6)}"
-        commits, failures = (self._java_writers if case.client == "java" else self._python_writers)(case, name)
-        return RestResult(commits, failures, self._times())
+        counts = (self._java_writers if case.client == "java" else self._python_writers)(case, name)
+        return RestResult(*counts, self._times(name))
 
-    def _times(self) -> dict[str, list[float]]:
+    def _times(self, table: str) -> dict[str, list[float]]:
         with urllib.request.urlopen(f"{self.uri}/times") as response:
             lines = response.read().decode().splitlines()
         times: dict[str, list[float]] = {}
         for line in lines:
-            method, status, took = line.split()
-            times.setdefault(f"{method} {status}", []).append(float(took))
+            method, status, took, of = line.split()
+            if of == table:
+                times.setdefault(f"{method} {status}", []).append(float(took))
         return times
 
-    def _java_writers(self, case: RestCase, name: str) -> tuple[int, int]:
+    def _java_writers(self, case: RestCase, name: str) -> tuple[int, int, float]:
         options = [self.uri, name, str(case.writers), str(case.keeps_handle).lower(), str(case.seconds)]
         command = [*self._java, "org.apache.iceberg.rest.RestWriters", *options]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=case.seconds + 120)
-        commits, failures = done.stdout.split()[-2:]
-        return int(commits), int(failures)
+        commits, failures, busy_ms = done.stdout.split()[-3:]
+        return int(commits), int(failures), float(busy_ms)
 
-    def _python_writers(self, case: RestCase, name: str) -> tuple[int, int]:
+    def _python_writers(self, case: RestCase, name: str) -> tuple[int, int, float]:
         first = self._open()
         first.create_namespace_if_not_exists("db")
         first.create_table(f"db.{name}", pa.schema([pa.field("id", pa.int64(), nullable=False)]))
         catalogs = [self._open() for _ in range(case.writers)]
-        deadline = time.monotonic() + case.seconds
+        begin = time.monotonic()
+        deadline = begin + case.seconds
 
-        def write(number: int) -> tuple[int, int]:
-            draws, table, commits, failures = random.Random(number), None, 0, 0
+        def write(number: int) -> tuple[int, int, float]:
+            draws, table, commits, failures, paused = random.Random(number), None, 0, 0, 0.0
             while time.monotonic() < deadline:
                 if table is None or not case.keeps_handle:
                     table = catalogs[number].load_table(f"db.{name}")
-                time.sleep(draws.uniform(0.1, 0.5))
+                pause = draws.uniform(*PAUSE_MS)
+                time.sleep(pause / 1e3)
+                paused += pause
                 try:
                     with table.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
                         append.append_data_file(_data_file())
                     commits += 1
                 except CommitFailedException:
                     failures += 1
-            return commits, failures
+            return commits, failures, 1e3 * (time.monotonic() - begin) - paused
 
         with ThreadPoolExecutor(case.writers) as pool:
-            counts = list(pool.map(write, range(case.writers)))
-        return sum(commits for commits, _ in counts), sum(failures for _, failures in counts)
+            commits, failures, busy_ms = zip(*pool.map(write, range(case.writers)), strict=True)
+        return sum(commits), sum(failures), sum(busy_ms)
 
     def _open(self) -> Catalog:
         file_io = {PY_IO_IMPL: f"{__name__}.{SlowFileIO.__name__}"}
@@ -205,8 +222,18 @@ def rest_server(postgres_uri: str, workers: int) -> Iterator[RestServer]:
         path = f"{iceberg_jar()}:{_folder('pyspark')}/jars/*"
         subprocess.run([compiler, "-d", str(classes), "-cp", path, *map(str, SOURCES.glob("*.java"))], check=True)
         delays = {"metadata-read": METADATA_READ_MS, "metadata-write": METADATA_WRITE_MS, "file": FILE_MS}
+        delays |= {"pause-min": PAUSE_MS[0], "pause-max": PAUSE_MS[1]}
         options = [f"-Dendive.{name}-ms={delay}" for name, delay in delays.items()]
-        command = [java, "-Xmx512m", "-XX:+UseSerialGC", *options, "-Dlog4j2.level=OFF", "-cp", f"{classes}:{path}:{DRIVER}"]
+        command = [
+            java,
+            "-Xmx512m",
+            "-XX:+UseSerialGC",
+            "-Dsun.net.httpserver.nodelay=true",
+            *options,
+            "-Dlog4j2.level=OFF",
+            "-cp",
+            f"{classes}:{path}:{DRIVER}",
+        ]
         jdbc = f"jdbc:postgresql://{database.hostname}:{database.port}{database.path}"
         settings = [jdbc, str(database.username), str(database.password), warehouse.as_uri(), str(workers)]
         front = [*command, "org.apache.iceberg.rest.RestFront", *settings]
@@ -223,8 +250,25 @@ def _fitted(milliseconds: Sequence[float]) -> dict[str, float]:
     return {"median": float(np.median(milliseconds)), "sigma": float(np.std(np.log(milliseconds)))}
 
 
-def predict(case: RestCase, alone: RestResult) -> dict[str, float]:
-    """Predict a case from the service times of one writer; a commit that has lost when it arrives takes as long as a load."""
+@dataclass(frozen=True)
+class Calibration:
+    """Service times of the server and computing time of a client per access, in ms, from one writer alone."""
+
+    load: dict[str, float]
+    commit: dict[str, float]
+    client_ms: float = 0.0
+
+
+def calibrate(case: RestCase, alone: RestResult) -> Calibration:
+    """Fit the times of one writer: what an operation takes beyond its delays and requests is computing of the client."""
+    times = Calibration(_fitted(alone.times_ms["GET 200"]), _fitted(alone.times_ms["POST 200"]))
+    single = replace(case, writers=1, seconds=10 * case.seconds)
+    without, accesses = (predict(single, replace(times, client_ms=ms))["operation_ms"] for ms in (0.0, 1.0))
+    return replace(times, client_ms=max(0.0, alone.operation_ms - without) / (accesses - without))
+
+
+def predict(case: RestCase, times: Calibration) -> dict[str, float]:
+    """Predict a case; a commit that has lost when it arrives takes as long as a load."""
     delay = {"mean": float(FILE_MS), "stddev": 0.0}
     nothing = {"mean": 0.001, "stddev": 0.0}
     document: dict[str, Any] = {
@@ -238,9 +282,9 @@ def predict(case: RestCase, alone: RestResult) -> dict[str, float]:
             "type": "service",
             "workers": case.workers,
             "network": {"median": 1.0, "sigma": 0.5},
-            "load": _fitted(alone.times_ms["GET 200"]),
-            "commit": _fitted(alone.times_ms["POST 200"]),
-            "check": _fitted(alone.times_ms["GET 200"]),
+            "load": times.load,
+            "commit": times.commit,
+            "check": times.load,
             "server_retries": _SERVER_RETRIES,
             "transfer_ms_per_mib": 0.0,
         },
@@ -248,13 +292,14 @@ def predict(case: RestCase, alone: RestResult) -> dict[str, float]:
             "commit_path": "iceberg" if case.client == "java" else "pyiceberg",
             "retry_policy": "iceberg",
             "table_handle": "kept" if case.keeps_handle else "loaded",
+            "client_ms_per_access": times.client_ms,
         },
         "table": {"start": "empty"},
         "workload": {
             "writers": {
                 "closed": {"clients": case.writers},
                 "operation": "fast_append",
-                "runtime": {"distribution": "uniform", "min": 100.0, "max": 500.0},
+                "runtime": {"distribution": "uniform", "min": float(PAUSE_MS[0]), "max": float(PAUSE_MS[1])},
             }
         },
     }
@@ -265,4 +310,5 @@ def predict(case: RestCase, alone: RestResult) -> dict[str, float]:
     rows = pa.Table.from_batches(batches)
     commits = pc.sum(pc.equal(rows["status"], "committed")).as_py()
     attempts = pc.sum(rows["n_retries"]).as_py() + rows.num_rows
-    return {"attempts_per_commit": attempts / commits, "success": commits / rows.num_rows}
+    operation_ms = pc.mean(pc.subtract(rows["total_latency"], rows["t_runtime"])).as_py()
+    return {"attempts_per_commit": attempts / commits, "success": commits / rows.num_rows, "operation_ms": operation_ms}

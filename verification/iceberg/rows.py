@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from scipy.stats import binomtest
@@ -12,7 +12,7 @@ from verification.iceberg.golden import Case, case_name
 from verification.iceberg.java_cases import JavaCase
 from verification.iceberg.postgres import Database
 from verification.iceberg.predict import left_out, predict_counts
-from verification.iceberg.rest_server import RestCase, RestResult, predict
+from verification.iceberg.rest_server import Calibration, RestCase, RestResult, predict
 from verification.iceberg.simulated import predict_victim, predict_writers
 from verification.iceberg.victims import VictimCase, VictimResult
 from verification.iceberg.writers import WritersCase, WritersResult
@@ -110,27 +110,29 @@ def writers_row(case: WritersCase, result: WritersResult, mode: str = "writers",
     )
 
 
-def rest_row(case: RestCase, result: RestResult, alone: RestResult) -> Row:
+def rest_row(case: RestCase, result: RestResult, times: Calibration) -> Row:
     """Compare writers on Iceberg's REST server code: attempts per commit within 10%, success within 10 percentage points.
 
-    ``alone`` is the result of one writer, whose requests give the service times of the prediction.
+    ``times`` are those of one writer.
     """
-    predicted = predict(case, alone)
+    predicted = predict(case, times)
     measured = {
         "operations": result.commits + result.failures,
         "commits": result.commits,
         "attempts_per_commit": result.attempts_per_commit,
         "loads_per_operation": result.loads_per_operation,
         "success": result.success,
+        "operation_ms": result.operation_ms,
     }
     difference = {
         "attempts_per_commit": predicted["attempts_per_commit"] / result.attempts_per_commit - 1.0,
         "success": predicted["success"] - result.success,
+        "operation_ms": predicted["operation_ms"] / result.operation_ms - 1.0,
     }
     within = abs(difference["attempts_per_commit"]) <= REST_BAR and abs(difference["success"]) <= SUCCESS_BAR
     handle, workers = "kept" if case.keeps_handle else "loaded", case.workers or "any number of"
     setup = f"{case.writers} writers, {handle} handles, {workers} workers"
-    return Row("rest", case.client, "fast_append", setup, measured, predicted, difference, within)
+    return Row("rest", case.client, "fast_append", setup, measured, predicted | {"times": asdict(times)}, difference, within)
 
 
 def victim_row(case: VictimCase, result: VictimResult) -> Row:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from endive.config import Document, build_simulation_config
-from endive.config.sweep import Sweep
+from endive.config.sweep_file import Sweep
 from endive.runs.effort import Effort, measure_speed
 from endive.runs.execute import run_experiment
 from endive.runs.plan import plan_sweep

@@ -69,8 +69,9 @@ public final class RestFront {
       ErrorResponse response = ErrorResponse.builder().responseCode(code).withType(type).withMessage(type + ": " + error.getMessage()).build();
       body = MAPPER.writeValueAsBytes(response);
     }
-    if (exchange.getRequestURI().getPath().split("/").length == 6) { // loads and commits of tables, not metrics reports
-      times.add(kind + " " + code + " " + (System.nanoTime() - begin) / 1e6);
+    String[] parts = exchange.getRequestURI().getPath().split("/");
+    if (parts.length == 6) { // loads and commits of tables, not metrics reports
+      times.add(kind + " " + code + " " + (System.nanoTime() - begin) / 1e6 + " " + parts[5]);
     }
     exchange.getResponseHeaders().set("Content-Type", "application/json");
     exchange.sendResponseHeaders(code, body.length);

@@ -1,6 +1,7 @@
 package org.apache.iceberg.rest;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -19,39 +20,51 @@ import org.apache.iceberg.types.Types;
 
 /** Writers with Iceberg's RESTCatalog: each appends in a closed loop, with a handle of its own that it loads anew or keeps. */
 public final class RestWriters {
+  private static final long WARM_UP_NANOS = 8_000_000_000L;
+  private static final int PAUSE_MIN_MS = Integer.getInteger("endive.pause-min-ms");
+  private static final int PAUSE_MAX_MS = Integer.getInteger("endive.pause-max-ms");
+
   public static void main(String[] arguments) throws Exception {
     String uri = arguments[0];
     TableIdentifier name = TableIdentifier.of("db", arguments[1]);
     int writers = Integer.parseInt(arguments[2]);
     boolean kept = Boolean.parseBoolean(arguments[3]);
     long seconds = Long.parseLong(arguments[4]);
-    create(open(uri), name);
-    if (writers == 0) {
-      return;
-    }
+    RESTCatalog first = open(uri);
+    create(first, name);
+    warmUp(first, TableIdentifier.of("db", arguments[1] + "_warm_up"));
     List<RESTCatalog> catalogs = new ArrayList<>();
     for (int i = 0; i < writers; i++) {
       catalogs.add(open(uri));
     }
     int[] commits = new int[writers];
     int[] failures = new int[writers];
-    long deadline = System.nanoTime() + seconds * 1_000_000_000L;
+    long begin = System.nanoTime();
+    double[] busy = new double[writers];
+    long deadline = begin + seconds * 1_000_000_000L;
     List<Thread> threads = new ArrayList<>();
     for (int i = 0; i < writers; i++) {
       int number = i;
-      threads.add(new Thread(() -> write(catalogs.get(number), name, kept, new Random(number), deadline, commits, failures, number)));
+      threads.add(
+          new Thread(
+              () -> {
+                long paused = write(catalogs.get(number), name, kept, new Random(number), deadline, commits, failures, number);
+                busy[number] = (System.nanoTime() - begin) / 1e6 - paused;
+              }));
     }
     threads.forEach(Thread::start);
     for (Thread thread : threads) {
       thread.join();
     }
-    System.out.println(sum(commits) + " " + sum(failures));
+    System.out.println(Arrays.stream(commits).sum() + " " + Arrays.stream(failures).sum() + " " + Arrays.stream(busy).sum());
     System.exit(0);
   }
 
-  private static void write(
+  /** Append until the deadline, and return the sum of the pauses in ms. */
+  private static long write(
       RESTCatalog catalog, TableIdentifier name, boolean kept, Random random, long deadline, int[] commits, int[] failures, int number) {
     Table table = null;
+    long paused = 0;
     while (System.nanoTime() < deadline) {
       table = table == null || !kept ? catalog.loadTable(name) : table;
       DataFile file =
@@ -61,7 +74,9 @@ public final class RestWriters {
               .withRecordCount(1)
               .build();
       try {
-        Thread.sleep(100 + random.nextInt(401));
+        int pause = PAUSE_MIN_MS + random.nextInt(PAUSE_MAX_MS - PAUSE_MIN_MS + 1);
+        Thread.sleep(pause);
+        paused += pause;
         table.newFastAppend().appendFile(file).commit();
         commits[number]++;
       } catch (CommitFailedException lost) {
@@ -70,14 +85,14 @@ public final class RestWriters {
         throw new IllegalStateException(error);
       }
     }
+    return paused;
   }
 
-  private static int sum(int[] counts) {
-    int total = 0;
-    for (int count : counts) {
-      total += count;
-    }
-    return total;
+  /** Load classes and compile them, and the server's, so that the first operations of a case are as fast as the others. */
+  private static void warmUp(RESTCatalog catalog, TableIdentifier name) {
+    create(catalog, name);
+    int[] counts = new int[1];
+    write(catalog, name, false, new Random(0), System.nanoTime() + WARM_UP_NANOS, counts, counts, 0);
   }
 
   private static RESTCatalog open(String uri) {

@@ -1,0 +1,285 @@
+"""Closed loops of real writers in the lab, and the same loops simulated with the protocol that was observed.
+
+On a machine with few cores, CPU time of the clients and of the lab adds to every access. The simulation gets the mean and the
+standard deviation of the time per access that were measured in the same cell, and the CPU time before and after the requests of a
+commit as think time. Which writer loses, and how often, follows from the protocol alone.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean, median, stdev
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import tomli_w
+
+from endive.catalog import ServiceSettings
+from endive.config import build_simulation_config
+from endive.config.load import check_document
+from endive.lab.observe import observing_behavior
+from endive.lab.open_lab import Lab, LabSettings, open_lab
+from endive.lab.recording import RecordedRequest
+from endive.protocols.reader import find_protocol
+from endive.simulation import Simulation
+from endive.storage import FixedLatency
+from verification.clients.processes import run_job, warm_context
+from verification.clients.writer import run_writer
+
+WRITERS = (1, 2, 4, 8, 16)
+SEEDS = range(20)
+_DOCUMENTED = ("lance", "icechunk")
+"""Clients whose retries are those of the built-in protocol of this name."""
+METRICS = ("attempts_per_commit", "success", "commits_per_s", "p95_ms")
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Writers of one client in a closed loop.
+
+    Attributes:
+        client: Client.
+        writers: Number of writer processes.
+        think_ms: Mean of the exponential think times; 0 for none.
+        seconds: Length of the run.
+        latency_ms: Latency of every access.
+        stdev_ms: Standard deviation of the latency, in the simulation.
+
+    """
+
+    client: str
+    writers: int
+    think_ms: float
+    seconds: float = 60.0
+    latency_ms: float = 100.0
+    stdev_ms: float = 0.0
+
+
+def lab_settings(latency_ms: float) -> LabSettings:
+    """Return a lab in which every request takes the same time, and takes effect at its end."""
+    latency = FixedLatency(latency_ms)
+    service = ServiceSettings(network=FixedLatency(0.0), load=latency, commit=latency, check=latency)
+    return LabSettings(replace(observing_behavior(latency_ms), service=service))
+
+
+def run_loop(loop: Loop) -> dict[str, float]:
+    """Run real writers; return attempts per commit, success, commits per second, p95 of the time to commit, and time per access."""
+    names = [f"writer-{number}" for number in range(loop.writers)]
+    with TemporaryDirectory(prefix="endive-catalog-") as folder, open_lab(lab_settings(loop.latency_ms), names) as lab:
+        opened_s = time.monotonic()
+        os.environ["VERIFICATION_DIRECTORY"] = folder
+        writers = _run_writers(loop, lab, names)
+        requests = lab.recording.requests()
+    own = [each for each in requests if each.client in names and "warm_up" not in each.event.target]
+    commits = [_Commit(own, name, opened_s, deadline, *each) for name, deadline, made in writers for each in made]
+    seen = [commit for commit in commits if commit.requests]
+    measured = _measure(loop, [commit.span for commit in seen], sum(each.is_commit for each in own))
+    accesses = [gap for commit in seen for gap in commit.access_times_ms()]
+    measured |= {"access_ms": fmean(accesses), "access_stdev_ms": stdev(accesses)}
+    return measured | {"outside_ms": fmean(commit.outside_ms for commit in seen)}
+
+
+class _Commit:
+    """A commit of a writer: its requests, and the times of the process, in seconds of the system's monotonic clock."""
+
+    def __init__(
+        self,
+        requests: Sequence[RecordedRequest],
+        client: str,
+        opened_s: float,
+        deadline: float,
+        start: float,
+        end: float,
+        error: str,
+    ) -> None:
+        first, last = 1e3 * (start - opened_s), 1e3 * (end - opened_s)
+        within = [each for each in requests if each.client == client and first <= each.time_ms <= last]
+        self.requests = sorted(within, key=lambda each: each.time_ms)
+        self._opened_s, self._deadline, self._start, self._end, self._error = opened_s, deadline, start, end, error
+
+    @property
+    def span(self) -> tuple[float, float, str]:
+        """Time of the first request and of the last response, relative to the end of the loop, and the error."""
+        first, last = self.requests[0].time_ms, max(each.end_ms for each in self.requests)
+        offset = self._opened_s - self._deadline
+        return first / 1e3 + offset, last / 1e3 + offset, self._error
+
+    @property
+    def outside_ms(self) -> float:
+        """Time before the first request and after the last response: CPU time of the client, which is part of its think time."""
+        first, last, _ = self.span
+        return 1e3 * (self._end - self._start - (last - first))
+
+    def access_times_ms(self) -> Iterator[float]:
+        """Give the time from each request to the next: latency of the lab, and CPU time of client and lab.
+
+        Requests after a lost attempt are left out, because the client waits before them, and those that run at the same time.
+        """
+        for before, after in pairwise(self.requests):
+            if before.event.outcome == "ok" and after.time_ms >= before.end_ms:
+                yield after.time_ms - before.time_ms
+
+
+def _run_writers(loop: Loop, lab: Lab, names: Sequence[str]) -> list[tuple[str, float, list[tuple[float, float, str]]]]:
+    """Start all writers, let them load their libraries, and start their loops at the same time; return all commits."""
+    context = warm_context([loop.client])
+    first = context.Process(target=run_job, args=(loop.client, lab.environment()))
+    first.start()
+    first.join()
+    start, done = context.Barrier(loop.writers), context.Queue()
+    writers = [
+        context.Process(
+            target=run_writer, args=(loop.client, number, loop.think_ms, loop.seconds, lab.environment(name), start, done)
+        )
+        for number, name in enumerate(names)
+    ]
+    for writer in writers:
+        writer.start()
+    made = [done.get(timeout=loop.seconds + 300.0) for _ in writers]
+    for writer in writers:
+        writer.join()
+    return made
+
+
+def _measure(loop: Loop, done: Sequence[tuple[float, float, str]], attempts: int) -> dict[str, float]:
+    committed = [(start, end) for start, end, error in done if not error]
+    return {
+        "attempts_per_commit": attempts / max(1, len(committed)),
+        "success": len(committed) / max(1, len(done)),
+        "commits_per_s": sum(end <= 0.0 for _, end in committed) / loop.seconds,
+        "p95_ms": float(np.quantile([1e3 * (end - start) for start, end in committed], 0.95)) if committed else float("nan"),
+        "commits": len(committed),
+    }
+
+
+def simulate_loop(loop: Loop, protocol: Path, job_requests: int) -> list[dict[str, float]]:
+    """Simulate the same loop with an observed protocol, for several seeds; the job consists of requests for data files."""
+    access = {"mean": loop.latency_ms, "stddev": loop.stdev_ms}
+    both = {"read": access, "write": access}
+    variance = math.log1p((loop.stdev_ms / loop.latency_ms) ** 2)
+    service = {"median": loop.latency_ms * math.exp(-variance / 2.0), "sigma": math.sqrt(variance)}
+    is_service = 'point = "swap"' in protocol.read_text() and 'operation = "request"' in protocol.read_text()
+    think = {"distribution": "exponential", "mean": loop.think_ms} if loop.think_ms else {"distribution": "fixed", "value": 0.0}
+    document: dict[str, Any] = {
+        "simulation": {"duration_ms": 1e3 * loop.seconds, "drain": True},
+        "storage": {
+            "max_parallel": 16,
+            "T_CAS": access,
+            **dict.fromkeys(("T_METADATA_ROOT", "T_TABLE_METADATA", "T_MANIFEST_LIST", "T_MANIFEST_FILE"), both),
+        },
+        "catalog": {
+            "type": "service",
+            "network": {"median": 0.001, "sigma": 0.0},
+            "load": service,
+            "commit": service,
+            "check": service,
+        }
+        if is_service
+        else {"type": "cas"},
+        "transaction": {"commit_path": str(protocol)},
+        "workload": {
+            "writers": {
+                "closed": {"clients": loop.writers, "think_time": think},
+                "operation": "fast_append",
+                "runtime": {"distribution": "fixed", "value": max(job_requests * loop.latency_ms, 0.001)},
+            }
+        },
+    }
+    checked = check_document(document, "verification")
+    return [
+        _measure_rows(loop, Simulation(build_simulation_config(checked, seed_override=seed)).run().to_table()) for seed in SEEDS
+    ]
+
+
+def _measure_rows(loop: Loop, rows: Any) -> dict[str, float]:
+    columns = rows.select(["t_submit", "total_latency", "status", "n_retries"]).to_pylist()
+    end_ms = 1e3 * loop.seconds
+    done = [
+        (
+            (row["t_submit"] - end_ms) / 1e3,
+            (row["t_submit"] + row["total_latency"] - end_ms) / 1e3,
+            "" if row["status"] == "committed" else "aborted",
+        )
+        for row in columns
+    ]
+    return _measure(loop, done, sum(row["n_retries"] + 1 for row in columns))
+
+
+def compare_loops(
+    client: str, observed: dict[str, Any], repetitions: int, thinks: bool, seconds: float, latency_ms: float
+) -> list[dict[str, Any]]:
+    """Run and simulate the closed loops of a client; return a cell for each number of writers."""
+    cells = []
+    with TemporaryDirectory(prefix="endive-protocol-") as folder:
+        protocol = Path(folder) / "client.toml"
+        protocol.write_text(_with_documented_retries(client, observed["protocol"]))
+        requests = observed["job_requests"]
+        alone = simulate_loop(Loop(client, 1, 0.0, seconds, latency_ms), protocol, requests)
+        commit_ms = 1e3 / fmean(each["commits_per_s"] for each in alone)
+        for writers in WRITERS:
+            loop = Loop(client, writers, round(commit_ms) if thinks else 0.0, seconds, latency_ms)
+            real = [run_loop(loop) for _ in range(repetitions)]
+            access_ms = fmean(each["access_ms"] for each in real)
+            think_ms = loop.think_ms + fmean(each["outside_ms"] for each in real)
+            stdev_ms = fmean(each["access_stdev_ms"] for each in real)
+            slowed = replace(loop, latency_ms=access_ms, stdev_ms=stdev_ms, think_ms=think_ms)
+            simulated = simulate_loop(slowed, protocol, requests)
+            cells.append(_cell(loop, real, simulated))
+            print(json.dumps(cells[-1]), flush=True)
+    return cells
+
+
+def _with_documented_retries(client: str, text: str) -> str:
+    """Return an observed protocol with the retries of the built-in one, whose source is the client's code.
+
+    Waits that are drawn at random, or depend on the duration of an attempt, cannot be observed in one run of retries.
+    """
+    if client not in _DOCUMENTED:
+        return text
+    tree = tomllib.loads(text)
+    tree["retries"] = tomllib.loads(find_protocol(client).text)["retries"]
+    return tomli_w.dumps(tree)
+
+
+def _cell(loop: Loop, real: list[dict[str, float]], simulated: list[dict[str, float]]) -> dict[str, Any]:
+    cell: dict[str, Any] = {
+        "writers": loop.writers,
+        "think_ms": loop.think_ms,
+        "seconds": loop.seconds,
+        "latency_ms": loop.latency_ms,
+    }
+    for metric in METRICS:
+        own, model = [each[metric] for each in real], [each[metric] for each in simulated]
+        cell[metric] = {
+            "real": [round(value, 4) for value in own],
+            "simulated": round(fmean(model), 4),
+            "simulated_stdev": round(stdev(model), 4),
+            "error": round(fmean(model) / fmean(own) - 1.0, 4) if fmean(own) else None,
+        }
+    measured = {name: [round(each[name], 1) for each in real] for name in ("commits", "access_ms", "access_stdev_ms", "outside_ms")}
+    return cell | measured
+
+
+def summarize_errors(cells: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the median absolute error of all cells and metrics, and the worst cell."""
+    errors = [
+        (abs(cell[metric]["error"]), cell["client"], cell["writers"], metric)
+        for cell in cells
+        for metric in METRICS
+        if cell[metric]["error"] is not None
+    ]
+    worst = max(errors)
+    return {
+        "median_error": round(median(error for error, *_ in errors), 4),
+        "by_metric": {metric: round(median(error for error, _, _, name in errors if name == metric), 4) for metric in METRICS},
+        "worst": {"error": worst[0], "client": worst[1], "writers": worst[2], "metric": worst[3]},
+    }
