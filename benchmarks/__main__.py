@@ -18,11 +18,11 @@ from rich.console import Console
 
 from benchmarks.bars import bars
 from benchmarks.engines import measure_engines
+from benchmarks.estimates import measure_estimates
 from benchmarks.growth import measure_growth, measure_memory
 from benchmarks.live import measure_live
 from benchmarks.measure import ROOT
 from benchmarks.one_pass import measure_one_pass
-from benchmarks.picks import measure_picks
 from benchmarks.pipeline import measure_pipeline, measure_scale
 from benchmarks.reference import measure_reference
 from benchmarks.report import measure_report
@@ -35,7 +35,7 @@ from endive.version import get_git_sha
 PARTS: dict[str, Callable[[float], Any]] = {
     "engines": lambda shorter: list(measure_engines(shorter)),
     "growth": measure_growth,
-    "picks": measure_picks,
+    "estimates": measure_estimates,
     "one_pass": measure_one_pass,
     "memory": measure_memory,
     "startup": lambda _: measure_startup(),

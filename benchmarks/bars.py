@@ -31,10 +31,6 @@ class Bar:
         return None if self.bar is None else _ORDERS[self.order](self.seen, self.bar)
 
 
-_PICK_BARS = {"200 of 1,000 partitions": 155.0, "1,000 of 1,000,000 partitions": 1_000.0}
-"""0.1 µs for each pick and binary logarithm of their number."""
-
-
 def bars(results: dict[str, Any]) -> Iterator[Bar]:
     """All of them, for the parts that were measured."""
     for row in results.get("engines", ()):
@@ -44,8 +40,11 @@ def bars(results: dict[str, Any]) -> Iterator[Bar]:
             yield Bar(
                 f"time of a transaction: {row['case']}", row["relative"], "x", "<=", 2.0 if "partitions" in row["case"] else 1.3
             )
-    for row in results.get("picks", ()):
-        yield Bar(f"time of a transaction: {row['case']}", row["us_per_txn"], " µs", "<=", _PICK_BARS.get(row["case"]))
+        elif "bar_us" in row:
+            yield Bar(f"time of a transaction: {row['case']}", row["us_per_txn"], " µs", "<=", row["bar_us"])
+    if "estimates" in results:
+        yield Bar("estimates within a factor of 3", 100.0 * results["estimates"]["within_3"], "%", ">=", 100.0)
+        yield Bar("  the largest error", results["estimates"]["largest_error"], "x", "<=", 10.0)
     yield from _memory(results.get("memory"))
     for row in results.get("startup", ()):
         seen, order, bar = _STARTUP_BARS.get(row["case"], ("wall_s", "", None))

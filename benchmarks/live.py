@@ -12,9 +12,9 @@ from pathlib import Path
 from benchmarks.measure import Row, median_of
 from endive.serve.evaluation import Question, evaluate, prepare
 from endive.serve.messages import Tree
+from endive.serve.page_configuration import put
 from endive.serve.pool import CancelToken, Pool
 from endive.serve.presets import DEFAULT
-from endive.serve.settings import put
 
 _CHANGES = (8, 16, 24, 32, 40)
 """Numbers of writers that a slider goes through."""

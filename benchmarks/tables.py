@@ -14,8 +14,8 @@ from benchmarks.measure import Row
 _MARKS = {True: "[green]yes[/]", False: "[red]no[/]", None: ""}
 _COLUMNS: dict[str, tuple[str, ...]] = {
     "engines": ("case", "transactions", "reference_txn_per_s", "compiled_txn_per_s", "ratio", "ns_per_draw", "peak_mib"),
-    "growth": ("case", "transactions", "us_per_txn", "relative"),
-    "picks": ("case", "transactions", "us_per_txn", "cpu_s", "estimated_cpu_s"),
+    "growth": ("case", "transactions", "us_per_txn", "relative", "bar_us", "cpu_s", "estimated_cpu_s"),
+    "estimates": ("case", "within_3", "median_error", "largest_error", "us_per_event"),
     "one_pass": ("case", "sweep_cpu_s", "metrics_cpu_s", "cpu_s", "disk_mib", "largest_worker_mib", "ratio"),
     "memory": ("case", "transactions", "peak_mib", "cpu_s"),
     "startup": ("case", "wall_s", "cpu_s"),
