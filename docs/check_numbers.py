@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 _QUESTIONS = tuple(
     f"docs/guides/questions/{name}.md"
-    for name in ("writers", "compaction", "commit_interval", "what_helps", "express", "through_time")
+    for name in ("writers", "compaction", "commit_interval", "compaction_interval", "what_helps", "express", "through_time")
 )
 PAGES = ("README.md", "docs/tutorial.md", "docs/guides/decisions.md", *_QUESTIONS)
 GALLERY = ROOT / "docs" / "gallery" / "answers.json"

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from endive.analysis.metric import METRIC_RECORDS
-from endive.config import arrivals, schema
+from endive.config import arrival_keys, schema
 from endive.config.aliases import ALIASES
 from endive.config.values import DURATION
 from endive.main import app
@@ -55,32 +55,14 @@ VALUES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("Zipf count", schema.ZipfTables),
     ("Retry backoff", schema.RetryBackoff),
     ("Manifest counts", schema.ManifestCounts),
-    ("Periodic arrivals", arrivals.Periodic),
-    ("Closed arrivals", arrivals.Closed),
-    ("Rate step", arrivals.RateStep),
+    ("Periodic arrivals", arrival_keys.Periodic),
+    ("Closed arrivals", arrival_keys.Closed),
+    ("Rate step", arrival_keys.RateStep),
     ("Normal latency", schema.Normal),
     ("Latencies of reads and writes", schema.ReadWrite),
 )
 """Values that are tables themselves and occur in several places."""
 TITLES = {model: title for title, model in (*TABLES, *VALUES)}
-
-MEANINGS = {
-    "Periodic.interval_ms": "Time from one submission to the next.",
-    "Periodic.phase_ms": "Time of the first submission.",
-    "Closed.clients": "How many clients there are.",
-    "Closed.think_time": "How long a client thinks before each submission.",
-    "Normal.mean": "Mean, before the floor, in ms.",
-    "Normal.stddev": "Standard deviation, in ms.",
-    "ReadWrite.read": "Of a read. Left out: as the provider has it.",
-    "ReadWrite.write": "Of a write. Left out: as the provider has it.",
-    "Sizes.table_metadata_bytes": "Size of a table metadata file.",
-    "Sizes.manifest_list_bytes": "Size of a manifest list.",
-    "Sizes.manifest_file_bytes": "Size of a manifest.",
-    "ClassSection.inter_arrival": "Time between arrivals, in place of `rate`.",
-    "ClassSection.periodic": "Arrivals at fixed intervals.",
-    "ClassSection.closed": "Clients that wait for their transactions.",
-}
-"""Descriptions of keys without a description in the schema."""
 
 COLUMN_TYPES = {"id": "int64", "count": "int64", "state": "int64", "text": "string", "tables": "list of int64"}
 
@@ -92,9 +74,9 @@ HEAD = """\
 
 <!-- Made by docs/generate.py from endive.config.schema. Do not edit. -->
 
-[The guide](../guides/configuration.md) explains how they go together. Times are in milliseconds, or durations such as `"250ms"`,
-`"90s"`, `"4min"`, `"1.5h"`, `"2d"`; sizes are in bytes. Unknown keys are errors. Every number must be finite; a whole number may be
-given where a number is wanted.
+[The guide](../guides/configuration.md) explains how to combine them. Times are in milliseconds, or durations such as `"250ms"`,
+`"90s"`, `"4min"`, `"1.5h"`, `"2d"`; sizes are in bytes. Unknown keys are errors. Every number must be finite; a key of type
+number also takes an integer.
 """
 
 ALIAS_HEAD = """\
@@ -170,12 +152,9 @@ def meaning(model: type[BaseModel], name: str, field: FieldInfo) -> str:
     """Return the description of a key. Raises KeyError if it has none."""
     if field.description:
         return field.description
-    key = f"{model.__name__}.{name}"
-    if key in MEANINGS:
-        return MEANINGS[key]
     if model is schema.ClassSection and name in schema.Transactions.model_fields:
-        return "In place of the key of `[transaction]`."
-    raise KeyError(f"{key} has no description; add one to the schema")
+        return f"Overrides `transaction.{name}`."
+    raise KeyError(f"{model.__name__}.{name} has no description; add one to the schema")
 
 
 def default_text(field: FieldInfo) -> str:

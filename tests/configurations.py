@@ -194,6 +194,8 @@ def commit_settings(draw: st.DrawFn, most_tables: int, path: str, real_paths: bo
         section["real_conflict_probability"] = draw(st.sampled_from([0.0, 0.3, 1.0]))
     if draw(st.booleans()):
         section["total_timeout_ms"] = draw(st.sampled_from([10.0, 100.0]))
+    if draw(st.integers(0, 3)) == 0:
+        section["operation_timeout_ms"] = draw(st.sampled_from([20.0, 50.0, 100.0]))
     if draw(st.booleans()):
         section["retry_backoff"] = draw(backoffs(clients is not None))
         if draw(st.booleans()):
@@ -556,6 +558,9 @@ def protocols(draw: st.DrawFn) -> Tree:
         found = _discovery(draw, point)
         found["checks"] = limit > 0 and draw(st.booleans())
         tree["attempt"].insert(draw(st.sampled_from([0, len(tree["attempt"])])), found)
+    if rebases and draw(st.booleans()):
+        tree["retries"]["operation_timeout_ms"] = draw(st.sampled_from([20.0, 50.0, 100.0]))
+        tree["retries"]["operation_timeout_for"] = draw(st.sampled_from([[], ["overwrite", "delete"]]))
     if rebases:
         tree["after_loss"] = [_discovery(draw, point), *draw(_steps("after_loss", point))]
         fails = draw(st.dictionaries(st.sampled_from(_PROTOCOL_OPERATIONS), st.lists(st.sampled_from(_PROTOCOL_OPERATIONS))))

@@ -1,5 +1,6 @@
 """Many random configurations through both engines: ``python -m tests.fuzz_engines --examples 10000 [--seed N]``.
 
+``--protocols`` tries random protocols only, ``--shared-kernels`` compiles the few kernels that the tests share.
 The same property as ``tests/simulation/test_engines_agree.py`` for any number of examples, and the invariants of rows and history,
 since equality cannot find a mistake that both engines share. The seed that is printed repeats a run.
 """
@@ -11,13 +12,16 @@ import secrets
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import hypothesis
 import tomli_w
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.strategies import SearchStrategy
 
-from tests.configurations import all_documents
+from tests.configurations import all_documents, protocol_documents
+from tests.simulation.kernels import sharing_kernels
 from tests.simulation.runs import check_run
 from tests.simulation.test_engines_agree import assert_engines_agree
 
@@ -54,7 +58,7 @@ def check(tree: Tree) -> None:
     check_run(tree)
 
 
-def fuzz(examples: int, seed: int, check: Callable[[Tree], None] = check) -> bool:
+def fuzz(examples: int, seed: int, check: Callable[[Tree], None] = check, trees: SearchStrategy[Tree] | None = None) -> bool:
     """Try ``examples`` configurations, print one that fails, and return whether all passed."""
     fuzzer = Fuzzer(check, examples)
 
@@ -67,7 +71,7 @@ def fuzz(examples: int, seed: int, check: Callable[[Tree], None] = check) -> boo
         report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
     )
-    @given(all_documents())
+    @given(all_documents() if trees is None else trees)
     def search(tree: Tree) -> None:
         fuzzer.try_one(tree)
 
@@ -87,11 +91,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz_engines", description=__doc__)
     parser.add_argument("--examples", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--protocols", action="store_true")
+    parser.add_argument("--shared-kernels", action="store_true")
     options = parser.parse_args()
     seed = secrets.randbits(32) if options.seed is None else options.seed
     print(f"seed {seed}, {options.examples} configurations", file=sys.stderr, flush=True)
-    if not fuzz(options.examples, seed):
-        return 1
+    with sharing_kernels() if options.shared_kernels else nullcontext():
+        if not fuzz(options.examples, seed, trees=protocol_documents() if options.protocols else None):
+            return 1
     print("the engines agree, and no invariant is violated")
     return 0
 

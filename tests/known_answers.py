@@ -81,6 +81,31 @@ APPENDS = {"rate": 0.1, "operation": "fast_append", "runtime": fixed(0.0)}
 EVERY_SECOND = {"periodic": {"interval_ms": 1_000.0}, "operation": "fast_append"}
 FREE_SERVER = {**FIXED_STORE, "T_TABLE_METADATA": {"read": {"mean": 0.001}, "write": {"mean": 0.001}}}
 
+
+def compacted(job: str, **merge: Any) -> Tree:
+    """A compaction a minute beside MERGE jobs that delete rows of the files it rewrites, one every 100 s."""
+    return system(
+        600,
+        path="iceberg",
+        workload={
+            "merge": {"rate": 0.01, "operation": "row_delta", "isolation": "snapshot", "real_conflict_probability": 0.0, **merge},
+            "compaction": {
+                "periodic": {"interval_ms": "1min"},
+                "operation": "rewrite_files",
+                "runtime": fixed(job),
+                "real_conflict_probability": 1.0,
+            },
+        },
+    )
+
+
+def in_parts(parts: int) -> Tree:
+    """The compaction of 50 s that commits in parts."""
+    tree = compacted("50s")
+    tree["workload"]["compaction"]["commits_per_job"] = parts
+    return tree
+
+
 KNOWN_ANSWERS = (
     KnownAnswer(
         "one writer, simplified path",
@@ -403,5 +428,61 @@ KNOWN_ANSWERS = (
         1.0,
         0.1,
         "entries, not submissions, per second",
+    ),
+    KnownAnswer(
+        "a compaction beside merges",
+        compacted("50s"),
+        "compaction",
+        "success_rate",
+        math.exp(-0.5),
+        0.05,
+        "no merge commits during its 50 s",
+    ),
+    KnownAnswer(
+        "a compaction of half the length",
+        compacted("25s"),
+        "compaction",
+        "success_rate",
+        math.exp(-0.25),
+        0.05,
+        "no merge commits during its 25 s",
+    ),
+    KnownAnswer(
+        "a compaction beside equality deletes",
+        compacted("50s", delete_files="equality"),
+        "compaction",
+        "success_rate",
+        1.0,
+        0.0,
+        "compactions keep the sequence number of their start, so that equality deletes still apply",
+    ),
+    KnownAnswer(
+        "a compaction in ten parts",
+        in_parts(10),
+        "compaction",
+        "success_rate",
+        sum(math.exp(-0.05 * part) for part in range(1, 11)) / 10,
+        0.05,
+        "a merge loses only the parts after it",
+    ),
+    KnownAnswer(
+        "how busy one worker is",
+        system(
+            60,
+            path="iceberg",
+            catalog={
+                "type": "service",
+                "num_tables": 50,
+                "workers": 1,
+                "load": {"median": 20.0, "sigma": 0.0},
+                "commit": {"median": 100.0, "sigma": 0.0},
+            },
+            workload={"a": {"rate": 1.0, "operation": "fast_append"}},
+        ),
+        "all",
+        "catalog_utilization",
+        0.16,
+        0.01,
+        "three loads and a commit per append, counted on Iceberg's REST server: 3 x 20 ms + 100 ms a second",
     ),
 )

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -81,6 +82,13 @@ def test_imports_point_one_way(module: str) -> None:
     own = LEVEL[part(module)]
     wrong = {name for name in imports(MODULES[module]) if name.startswith("endive.") and LEVEL[part(name)] > own}
     assert wrong - ALLOWED.get(module, set()) == set()
+
+
+def test_a_name_of_a_module_exists_once() -> None:
+    """A command may have the name of the module that does its work, and a step of the compiled engine that of its reference."""
+    twins = ("endive.cli.", "endive.simulation.compiled.")
+    names = Counter(path.stem for module, path in MODULES.items() if not module.startswith(twins) and path.stem != "__init__")
+    assert [name for name, times in names.items() if times > 1] == []
 
 
 @pytest.mark.parametrize("module", [module for module in MODULES if part(module) in MODEL])

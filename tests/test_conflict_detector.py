@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from endive.catalog import CatalogSnapshot
-from endive.catalog.types import TableMetadata
+from endive.catalog.snapshots import TableMetadata
 from endive.conflict_detector import ConflictDetector, PartitionOverlapConflictDetector, ProbabilisticConflictDetector
 from endive.randomness import Stream, run_key
 from endive.transaction import FastAppendTransaction, MergeAppendTransaction, Transaction, ValidatedOverwriteTransaction

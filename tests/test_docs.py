@@ -19,7 +19,7 @@ from endive import __version__
 from endive.catalog import CatalogCounters
 from endive.config import load_document
 from endive.config.load import check_document
-from endive.config.sweep import Sweep
+from endive.config.sweep_file import Sweep
 from endive.main import app
 from endive.protocols.reader import parse_protocol
 from endive.runs.execute import run_experiment

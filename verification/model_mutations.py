@@ -135,14 +135,14 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     mutation(
         "a serialization failure of the database needs no other table",
-        "catalog/server.py",
+        "catalog/service_queue.py",
         "return self._committing.total() - sum(self._committing[table_id] for table_id in tables)",
         "return self._committing.total()",
     ),
     mutation(
         "a request that fails for good is ignored",
         "transaction/account.py",
-        "if may_fail and self._fails(failures.fatal_error):",
+        "if self._fails(failures.fatal_error):",
         "if False:",
     ),
     mutation(
@@ -151,7 +151,9 @@ MUTATIONS: tuple[Mutation, ...] = (
         "if each.request.intention.rebasable or ",
         "if True or each.request.intention.rebasable or ",
     ),
-    mutation("the queue of a service is last in, first out", "catalog/server.py", "self._queue.popleft()", "self._queue.pop()"),
+    mutation(
+        "the queue of a service is last in, first out", "catalog/service_queue.py", "self._queue.popleft()", "self._queue.pop()"
+    ),
     # retries, timeouts and backoff
     mutation(
         "one retry more than the budget", LIFECYCLE, "if self.attempt >= self.max_retries:", "if self.attempt > self.max_retries:"
@@ -171,6 +173,25 @@ MUTATIONS: tuple[Mutation, ...] = (
         LIFECYCLE,
         "self.now_ms - self.commit_started_ms > timeout",
         "self.now_ms - self.txn.submit_time_ms > timeout",
+    ),
+    mutation(
+        "the time limit of an operation cuts its first attempt short",
+        LIFECYCLE,
+        "            self.status = TransactionStatus.COMMITTING\n",
+        "            self.status = TransactionStatus.COMMITTING\n"
+        "            self.deadline_ms = self.txn.submit_time_ms + self.policy.time_limit_ms(self.txn.operation_type)\n",
+    ),
+    mutation(
+        "a response after the time limit of an operation counts",
+        LIFECYCLE,
+        "is_late = self.now_ms > self.deadline_ms",
+        "is_late = False",
+    ),
+    mutation(
+        "a failed status check ends the operation",
+        LIFECYCLE,
+        "if error.reason == types.OPERATION_TIMEOUT:",
+        "if True:",
     ),
     mutation(
         "backoff is not part of the latency",
@@ -223,13 +244,13 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     mutation(
         "snapshots behind count other tables",
-        "transaction/base.py",
+        "transaction/interface.py",
         "return sum(new_snapshot.get_table(table).version - old_snapshot.get_table(table).version for table in tables)",
         "return sum(new.version - old.version for new, old in zip(new_snapshot.tables, old_snapshot.tables) if tables)",
     ),
     mutation(
         "other partitions of the same table overlap",
-        "transaction/base.py",
+        "transaction/interface.py",
         "return any(before[p] != after[p] for p in self.partitions_written.get(table_id, ()))",
         "return before != after",
     ),

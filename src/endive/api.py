@@ -20,7 +20,7 @@ from endive.config.components import code_is_allowed
 from endive.config.errors import ConfigError, Problem
 from endive.config.load import read_toml
 from endive.config.study import frontier_options, parse_seeds
-from endive.config.sweep import Sweep
+from endive.config.sweep_file import Sweep, parse_rows
 from endive.pipeline.jobs import LocalThreads
 from endive.pipeline.sweep import Progress, ProgressMonitor, run_sweep
 from endive.report.comparison import METRICS, choose_subjects, compare_sides, list_subjects
@@ -123,6 +123,7 @@ def sweep(
     seeds: Seeds | None = None,
     scenarios: Mapping[str, Mapping[str, Any]] | None = None,
     question: str | None = None,
+    rows: str | None = None,
     spark: SparkSession | str | None = None,
     warmup_ms: float | None = None,
     cooldown_ms: float = 0.0,
@@ -137,6 +138,7 @@ def sweep(
         seeds: Number of seeds, a range such as ``"0-4"``, or a list; by default 3, or those of the sweep file.
         scenarios: Variants of the configuration: values of dotted keys by name. One without values is the baseline.
         question: Metric of the answer, such as ``success(compaction)``.
+        rows: Rows of runs to keep: ``all``, ``sample`` or ``none``; by default all up to 20 GiB, beyond it a sample.
         spark: Spark session, or URL of a master or Spark Connect server; by default the active session, or else local mode.
         warmup_ms: Warm-up, excluded from all metrics; by default found from the runs.
         cooldown_ms: Time before the end that is excluded from all metrics.
@@ -160,10 +162,10 @@ def sweep(
     """
     options = MetricsOptions(warmup_ms, cooldown_ms)
     if axes is None and isinstance(config, str | Path) and "sweep" in read_toml(Path(config)):
-        reader = Sweep(Path(config), seeds=None if seeds is None else _seeds_text(seeds))
+        reader = Sweep(Path(config), seeds=None if seeds is None else _seeds_text(seeds), rows=parse_rows(rows))
     else:
         content, path = _sweep_content(config, axes or {}, 3 if seeds is None else seeds, scenarios, question)
-        reader = Sweep(path, content=content)
+        reader = Sweep(path, content=content, rows=parse_rows(rows))
     return _run_study(reader, choose_session(spark), options, directory, progress)
 
 

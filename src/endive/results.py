@@ -42,6 +42,7 @@ from endive.report.tuning_answer import TuningAnswer
 from endive.report.verdicts import describe_ranked_side, explain_aborts, name_metric, name_subject, summarize_comparison
 from endive.runs.identity import compute_experiment_hash
 from endive.runs.layout import REPORT, RESULTS, run_directory
+from endive.runs.stored import ROWS_KEPT, rows_missing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -392,6 +393,8 @@ class Study(_Answer):
         tables = []
         for experiment, seed, file in self._list_results():
             rows = pq.read_table(file)
+            if ROWS_KEPT in (rows.schema.metadata or {}):
+                raise ReportError(f"{file}: {rows_missing('sample' if len(rows) else 'none')}")
             own = {"experiment": pa.array([experiment] * len(rows), pa.string()), "seed": pa.array([seed] * len(rows), pa.int64())}
             tables.append(pa.table({**own, **{name: rows.column(name) for name in rows.column_names}}))
         return pa.concat_tables(tables)

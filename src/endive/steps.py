@@ -35,11 +35,7 @@ class Signal:
         self.time_ms = 0.0
 
     def wake(self, delay_ms: float = 0.0) -> None:
-        """Let the waiting transaction continue, now or after ``delay_ms``.
-
-        Raises:
-            RuntimeError: No transaction waits.
-        """
+        """Let the waiting transaction continue, now or after ``delay_ms``. Raises RuntimeError if no transaction waits."""
         if self._resume is None:
             raise RuntimeError("no transaction waits for this signal")
         resume, self._resume = self._resume, None

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endive.analysis.fairness import jain_index, longest_losing_streak, measure_fairness
+from endive.analysis import Flags, Floats, Ints
+from endive.analysis.fairness import LosingStreaks, fairness_of_commits, jain_index
 
 
 @given(st.lists(st.integers(0, 1_000), min_size=1, max_size=50))
@@ -23,6 +24,12 @@ def test_jains_index_of_known_shares() -> None:
     assert jain_index(np.array([0, 0])) == 1.0
 
 
+def longest_losing_streak(writers: Ints, ended_ms: Floats, committed: Flags) -> int:
+    streaks = LosingStreaks(1)
+    streaks.add(np.zeros(len(writers), np.int64), writers, ended_ms, committed)
+    return int(streaks.longest[0])
+
+
 def test_streaks_are_of_one_writer_and_end_with_a_commit() -> None:
     writers = np.array([0, 1, 0, 1, 0, 0, 1])
     ended = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])
@@ -33,20 +40,7 @@ def test_streaks_are_of_one_writer_and_end_with_a_commit() -> None:
 
 
 def test_a_writer_that_submits_nothing_counts_as_one_that_never_commits() -> None:
-    fairness = measure_fairness(np.array([0, 0, 1, 1]), np.arange(4.0), np.array([True, True, False, False]), total=4)
-    assert fairness.writers == 4
-    assert fairness.jain_index == 0.25
-    assert fairness.share_without_commit == 0.75
-    assert fairness.longest_losing_streak == 2
-
-
-def test_of_nothing_nothing_is_unfair() -> None:
-    none = np.array([], np.int64)
-    fairness = measure_fairness(none, none.astype(float), none.astype(bool), total=2)
-    assert (fairness.jain_index, fairness.share_without_commit) == (1.0, 1.0)
-
-
-def test_numbers_of_writers_are_checked() -> None:
-    one = np.array([1])
-    with pytest.raises(ValueError, match="from 0 to 0"):
-        measure_fairness(one, one.astype(float), one.astype(bool), total=1)
+    fairness = fairness_of_commits(np.array([2, 0, 0, 0]), 2)
+    assert (fairness.writers, fairness.jain_index, fairness.share_without_commit) == (4, 0.25, 0.75)
+    none = fairness_of_commits(np.array([0, 0]), 0)
+    assert (none.jain_index, none.share_without_commit) == (1.0, 1.0)

@@ -9,7 +9,7 @@ import pytest
 import tomli_w
 from typer.testing import CliRunner
 
-from endive.analysis.handovers import waiting_handovers
+from endive.analysis.handovers import waiting_of_counts
 from endive.main import app
 
 OVERLOADED = "Overloaded: "
@@ -48,7 +48,6 @@ def test_a_committer_that_does_not_keep_up_is_named(
 
 
 def test_hand_overs_wait_by_littles_law() -> None:
-    """Ten in a second wait for 3 s each: thirty wait. In the second part nothing is handed over."""
-    size, waited, entry = np.full(10, 10), np.full(10, 3_000.0), np.linspace(1.0, 9_001.0, 10)
-    found = waiting_handovers((size, 10 * waited, waited), entry, np.array([0.0, 10_000.0, 20_000.0]))
+    """Ten commits of ten in 10 s wait for 3 s each: thirty wait. In the second part nothing is handed over."""
+    found = waiting_of_counts(np.array([10.0, 0.0]), np.array([100.0, 0.0]), np.array([30_000.0, 0.0]), np.full(2, 10_000.0))
     assert found.tolist() == [30.0, 0.0]

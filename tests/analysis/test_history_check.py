@@ -39,7 +39,7 @@ def test_nothing_is_wrong_with_any_run(tree: dict[str, Any]) -> None:
     rows, events = history_of(tree)
     assert check_history(rows, events, rules_of(check_document(tree, "generated"))) == []
     if "failures" not in tree and "queue_limit" not in tree["catalog"]:
-        assert wrong_outcomes(rows) == []
+        assert wrong_outcomes(row for row in rows if not row["unknown_outcomes"]) == []
 
 
 TREE: dict[str, Any] = {

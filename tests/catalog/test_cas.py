@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from endive.catalog import CASCatalog, CatalogSnapshot, CommitResult, InstantCatalog, TableMetadata
-from endive.catalog.types import METADATA_TOO_LARGE
+from endive.catalog.snapshots import METADATA_TOO_LARGE
 from endive.randomness import Stream
 from endive.storage import FixedLatency, ProfiledProvider, StorageProfile, UniformLatency, UnsupportedOperationError
 from endive.table import TableChange, TableModel

@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from endive.catalog import CommitResult, IntentionRecord
-from endive.catalog.server import ServiceSettings
 from endive.catalog.service import ServiceCatalog
+from endive.catalog.service_queue import ServiceSettings
 from endive.simulation.compiled.engine import CompiledEngine
 from endive.simulation.reference import ReferenceEngine
 from endive.storage import FixedLatency

@@ -12,7 +12,7 @@ import pytest
 from endive.cli.examples import Example, examples_folder, find_examples
 from endive.config import load_document
 from endive.config.study import frontier_options
-from endive.config.sweep import Sweep
+from endive.config.sweep_file import Sweep
 from endive.report import ReportError
 from endive.runs.identity import code_version
 from endive.runs.plan import plan_sweep

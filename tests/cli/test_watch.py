@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from endive.config.sweep import Sweep
+from endive.config.sweep_file import Sweep
 from endive.runs.execute import complete_run
 from endive.runs.plan import plan_sweep, remaining_work
 from endive.runs.study_records import keep_study

@@ -10,7 +10,7 @@ import pytest
 
 from endive.config import ConfigError, build_simulation_config, load_document
 from endive.config.components import allow_code
-from endive.config.sweep import Sweep
+from endive.config.sweep_file import Sweep
 from endive.pipeline.jobs import make_task_table
 from endive.pipeline.sweep import describe_run, simulate_runs
 from endive.report.answer import answer_study
@@ -163,7 +163,7 @@ def test_stores_and_operations_of_the_guide(config: Path, kind: str, heading: st
         (
             "parts.transaction.code",
             "queue_catalog.py:QueueCatalog",
-            "a subclass of endive.transaction.base.Transaction",
+            "a subclass of endive.transaction.interface.Transaction",
         ),
     ],
 )

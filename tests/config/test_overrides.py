@@ -9,7 +9,7 @@ import pytest
 
 from endive.config import ConfigError
 from endive.config.load import check_document
-from endive.config.sweep import Sweep
+from endive.config.sweep_file import Sweep
 from endive.runs.plan import plan_sweep
 
 CLASSES: dict[str, Any] = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from endive.config.sweep import flat_keys
+from endive.config.sweep_file import flat_keys
 from endive.runs.plan import plan_sweep
 from tests.config.test_sweep import BASE, complaint, planned, reader
 

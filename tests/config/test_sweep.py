@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from endive.config import ConfigError
 from endive.config.study import Range, parse_seeds
-from endive.config.sweep import Sweep
+from endive.config.sweep_file import Sweep
 from endive.runs.plan import SweepPlan, plan_sweep
 
 STUDIES = sorted(Path(__file__).parents[2].joinpath("examples", "sweeps").glob("*.toml"))

@@ -49,7 +49,7 @@ def searches_here() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         for module in ("frontier_answer", "tuning_answer", "sides"):
             patched.setattr(f"endive.report.{module}.Replications", _MadeUp)
-            patched.setattr(f"endive.report.{module}.describe_compilation", lambda *_: None)
+            patched.setattr(f"endive.report.{module}.note_compilation", lambda *_: None)
         patched.setattr("endive.report.frontier_answer.save_figure", lambda *_: [])
         yield
 

@@ -15,8 +15,8 @@ from urllib.parse import unquote
 
 from endive.cli.examples import examples_folder
 from endive.config.errors import ConfigError
-from endive.serve.app import Live
 from endive.serve.guard import Guard
+from endive.serve.live import Live
 from endive.serve.messages import Call, ListChanges, Prepare, Prepared, StoppedError, T, WorkError
 from endive.serve.pool import CancelToken
 from endive.serve.presets import Presets

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from endive.lab.session import Lab, LabSettings, open_lab
+from endive.lab.open_lab import Lab, LabSettings, open_lab
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table import Table
 
-from endive.lab.session import BUCKET, Lab
+from endive.lab.open_lab import BUCKET, Lab
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "name": ["x", "y", "z"]})
 

@@ -26,7 +26,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
-from endive.lab.session import Lab
+from endive.lab.open_lab import Lab
 from tests.lab.labs import ROWS, make_table, rest_catalog
 
 

@@ -18,7 +18,7 @@ from requests.exceptions import ConnectionError as LostError
 from endive.catalog import ServiceSettings
 from endive.config.load import check_document
 from endive.lab.behavior import Behavior, Draws, LabFailures, object_kind
-from endive.lab.session import BUCKET, LabSettings, behavior_of, open_lab
+from endive.lab.open_lab import BUCKET, LabSettings, behavior_of, open_lab
 from endive.storage import FixedLatency
 from tests.lab.labs import ROWS, make_table, obstore_store, rest_catalog, s3_client
 

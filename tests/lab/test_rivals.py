@@ -10,8 +10,8 @@ import pytest
 from endive.config.load import check_document
 from endive.config.schema import Document
 from endive.lab import LabError
+from endive.lab.open_lab import Lab
 from endive.lab.rivals import RivalCommit, commit_rival, parse_table, plan_rivals, run_rivals
-from endive.lab.session import Lab
 from tests.lab.labs import ROWS, make_table, rest_catalog
 
 

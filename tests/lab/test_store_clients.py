@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 
-from endive.lab.session import BUCKET, Lab, LabSettings, open_lab
+from endive.lab.open_lab import BUCKET, Lab, LabSettings, open_lab
 from tests.lab.labs import obstore_store, s3_client
 
 

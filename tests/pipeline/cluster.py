@@ -20,7 +20,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +173,8 @@ def main(master: str, sweep: str, root: str, tasks: str, *also: str) -> None:
         ("spark.driver.host", _HOST),
     )
     with spark_session(SparkOptions(master=master, ship_code="ship" in also, settings=settings)) as spark:
-        outcomes = run_sweep(spark, remaining_work(plan_of(Path(sweep)), Path(root)), Path(root), tasks=int(tasks))
+        plan = replace(plan_of(Path(sweep)), rows="sample" if "sample" in also else "all")
+        outcomes = run_sweep(spark, remaining_work(plan, Path(root)), Path(root), tasks=int(tasks))
         if "measure" in also:
             measured_tables(spark, Path(root))
         seen = spark.range(0, 2, 1, 2).mapInArrow(_cache_directories, "value string").collect()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from endive.config.sweep import Sweep
+from endive.config.sweep_file import Sweep
 from endive.runs.plan import SweepPlan, plan_sweep
 from endive.runs.stored import find_experiments
 

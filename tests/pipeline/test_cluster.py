@@ -8,6 +8,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,10 @@ import pandas as pd
 import pytest
 
 from endive.cache_directory import CACHE_VARIABLE, cache_root
+from endive.pipeline.metrics import assemble_study
 from endive.pipeline.sweep import run_sweep
 from endive.runs.plan import remaining_work
+from endive.studies.measure import MetricsOptions
 from tests.config.test_components import of_guide
 from tests.pipeline.cluster import Cluster, driver, measured_tables, report_of, standalone_cluster, tables_of, wait_until
 from tests.pipeline.sweeps import POINTS, digests, plan_of, problems, sweep_file
@@ -55,6 +58,26 @@ def test_results_and_metrics_are_the_same_bytes_on_one_machine_and_on_a_cluster(
     dataset = consolidated_bytes(tmp_path / "local-8")
     assert dataset
     assert consolidated_bytes(root) == dataset
+
+
+def test_a_sample_is_the_same_bytes_on_one_machine_and_on_a_cluster(
+    spark: SparkSession, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = sweep_file(tmp_path, seeds=3)
+    plan = replace(plan_of(sweep), rows="sample")
+    found = []
+    for name, largest in (("whole", 1.5), ("divided", 0.0)):
+        monkeypatch.setattr("endive.pipeline.sweep._LARGEST_SHARE", largest)
+        monkeypatch.setattr("endive.pipeline.sweep.SECONDS_PER_TASK", largest)
+        run_sweep(spark, remaining_work(plan, tmp_path / name), tmp_path / name)
+        assert assemble_study(tmp_path / name, MetricsOptions()) is not None
+        found.append((digests(tmp_path / name), tables_of(tmp_path / name)))
+    root = tmp_path / "cluster"
+    with driver(cluster.master, sweep, root, 4, "sample") as process:
+        assert report_of(process)["states"] == ["done"] * plan.runs
+    assert assemble_study(root, MetricsOptions()) is not None
+    assert not problems(root)
+    assert found == [(digests(root), tables_of(root))] * 2
 
 
 def consolidated_bytes(root: Path) -> dict[str, bytes]:

@@ -39,36 +39,36 @@ def test_a_transaction_is_shown_with_all_its_attempts(single: Study, rows: pd.Da
     figure = build_timeline(single, txn=int(row.txn_id))
     own = figure.data[figure.data["txn"] == row.txn_id]
     assert figure.data["txn"].iloc[0] == row.txn_id
-    refused = own[own["part"] == "refused"]
-    assert len(refused) == row.n_retries
+    conflicts = own[own["part"] == "conflict"]
+    assert len(conflicts) == row.n_retries
     assert (own["part"] == "committed").sum() == 1
     in_commit = own[own["part"] == "catalog commits"]
     assert ((in_commit["end_s"] - in_commit["start_s"]).sum() * 1000.0) == pytest.approx(row.catalog_commit_ms)
-    paid = refused["paid_ms"].sum() + (in_commit["end_s"] - in_commit["start_s"]).sum() * 1000.0
-    assert paid < row.commit_latency
+    delay = conflicts["delay_ms"].sum() + (in_commit["end_s"] - in_commit["start_s"]).sum() * 1000.0
+    assert delay < row.commit_latency
 
 
-def test_who_beat_whom_committed_between_the_read_and_the_refusal(single: Study, rows: pd.DataFrame) -> None:
+def test_winners_committed_between_the_read_and_the_conflict(single: Study, rows: pd.DataFrame) -> None:
     data = build_timeline(single, at_ms=10_000.0, span_ms=4_000.0).data
-    refused = data[(data["part"] == "refused") & data["beaten_by"].notna()]
-    assert len(refused) > 3
+    conflicts = data[(data["part"] == "conflict") & data["invalidated_by"].notna()]
+    assert len(conflicts) > 3
     commits = rows.set_index("txn_id").t_commit
-    for _, loss in refused.iterrows():
-        assert loss["beaten_by"] != loss["txn"]
-        assert 0.0 < commits[loss["beaten_by"]] <= loss["end_s"] * 1000.0 + 1e-6
-        assert loss["text"].startswith(f"by #{loss['beaten_by']:.0f}")
+    for _, loss in conflicts.iterrows():
+        assert loss["invalidated_by"] != loss["txn"]
+        assert 0.0 < commits[loss["invalidated_by"]] <= loss["end_s"] * 1000.0 + 1e-6
+        assert loss["text"].startswith(f"by #{loss['invalidated_by']:.0f}")
         assert loss["commits_behind"] >= 1
-    assert data[data["part"] == "refused"]["beaten_by"].notna().all()
+    assert data[data["part"] == "conflict"]["invalidated_by"].notna().all()
 
 
-def test_conflicts_are_paid_after_a_refusal(single: Study, rows: pd.DataFrame) -> None:
+def test_conflict_io_follows_a_conflict(single: Study, rows: pd.DataFrame) -> None:
     overwrites = rows[(rows.operation_type == "validated_overwrite") & (rows.status == "committed")]
     overwrite = overwrites[overwrites.conflict_io_ms > 0].iloc[0]
     own = build_timeline(single, txn=int(overwrite.txn_id)).data
     own = own[own["txn"] == overwrite.txn_id]
-    paid = own[own["part"] == "conflict I/O"]
-    assert (paid["end_s"] - paid["start_s"]).sum() * 1000.0 == pytest.approx(overwrite.conflict_io_ms)
-    assert paid["start_s"].min() >= own[own["part"] == "refused"]["start_s"].min()
+    delay = own[own["part"] == "conflict I/O"]
+    assert (delay["end_s"] - delay["start_s"]).sum() * 1000.0 == pytest.approx(overwrite.conflict_io_ms)
+    assert delay["start_s"].min() >= own[own["part"] == "conflict"]["start_s"].min()
 
 
 def test_too_many_lanes_are_cut_and_said(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_what_has_no_timeline_is_reported(single: Study, mixed: Study) -> None:
         build_timeline(single, at_ms=1_000.0, span_ms=0.0)
 
 
-def test_a_run_of_other_code_is_refused(tmp_path: Path) -> None:
+def test_a_run_of_other_code_is_conflicts(tmp_path: Path) -> None:
     one_experiment(tmp_path, seeds=1, simulation__duration_ms=8_000.0)
     (directory,) = tmp_path.glob("mixed-*")
     config = directory / "cfg.toml"

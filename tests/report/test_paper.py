@@ -131,7 +131,7 @@ def test_a_timeline_says_who_beat_whom(single: Study) -> None:
         assert words in text
     for lane in figure.data["lane"].unique():
         assert lane in text
-    moments = figure.data["part"].isin(["committed", "refused", "aborted"]).sum()
+    moments = figure.data["part"].isin(["committed", "conflict", "aborted"]).sum()
     assert svg.count('aria-roledescription="point"') >= moments > 3
 
 

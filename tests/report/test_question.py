@@ -6,12 +6,13 @@ import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tomli_w
 
-from endive.config.sweep import Sweep
-from endive.report.answer import answer_question, answer_study
+from endive.config.sweep_file import Sweep
+from endive.report.answer import answer_question, answer_study, warn_study
 from endive.report.figures import build_figure, build_report_figures
 from endive.report.sections import list_dimensions, title_study
 from endive.report.study_data import Study
@@ -22,9 +23,9 @@ from tests.pipeline.runs import document
 from tests.report.studies import measured
 
 
-def run_study(folder: Path, question: str, more: str, baseline: str = "today", comment: str = "") -> Path:
+def run_study(folder: Path, question: str, more: str, baseline: str = "today", comment: str = "", **overrides: Any) -> Path:
     """A small study, run to its end; returns the directory of its experiments."""
-    base = document("study").model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    base = document("study", **overrides).model_dump(mode="json", exclude_unset=True, exclude_none=True)
     text = f'[sweep]\nseeds = "0-2"\nquestion = "{question}"\n'
     text += f'baseline = "{baseline}"\n' if "[scenario" in more else ""
     tree = {**tomllib.loads(text + more), "base": {name: base[name] for name in base if name != "experiment"}}
@@ -123,3 +124,24 @@ def test_configurations_that_are_equal_are_reported_by_their_names(tmp_path: Pat
     for table in (study.experiments, study.experiments.iloc[::-1]):
         record = answer_question(replace(study, experiments=table))
         assert [re.findall(r"maximum retries = (\d+)", sentence) for sentence in record] == [["20", "90", "100"]] * 2
+
+
+BOTTLENECKS = """
+[scenario.wide.set]
+catalog.workers = 64
+[scenario.narrow.set]
+catalog.workers = 1
+catalog.commit = { median = 1_000.0, sigma = 0.1 }
+"""
+
+
+def test_a_report_of_several_experiments_names_the_bottleneck_and_the_first_day_of_the_limit(tmp_path: Path) -> None:
+    service: dict[str, Any] = {
+        "catalog__type": "service",
+        "catalog__metadata_limit_bytes": 1_000_000_000,
+        "transaction__commit_path": "iceberg",
+    }
+    study = measured(run_study(tmp_path, "success", BOTTLENECKS, **service))
+    busy, limited = (line for line in warn_study(study) if line.startswith("With "))
+    assert re.match(r"With narrow, the catalog's worker is [\d.]+% busy: the catalog is the bottleneck", busy)
+    assert re.match(r"With (today|wide|narrow), metadata.json reaches the limit of 1 GB on day [\d,]+ if it continues", limited)

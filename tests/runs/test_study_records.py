@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from endive.config import load_document
-from endive.config.sweep import Sweep
+from endive.config.sweep_file import Sweep
 from endive.output_files import is_living
 from endive.runs.execute import complete_run
 from endive.runs.layout import study_file, study_plan

@@ -63,6 +63,17 @@ def test_a_against_b_is_what_compare_says(client: Client, tmp_path: Path) -> Non
                 assert row["difference"]["half_width"] == other["half_width"]
 
 
+def test_a_pinned_configuration_without_a_common_window_is_not_compared(client: Client) -> None:
+    events = client.ask(
+        small(), a=small(simulation__duration_ms=3_600_000.0, workload__compaction__periodic__interval_ms=600_000.0)
+    )
+    comparison = next(event for event in events if event["kind"] == "comparison")
+    assert comparison["rows"] == []
+    assert "A and B cannot be compared" in comparison["sentence"]
+    assert "simulation.duration_ms" in comparison["sentence"]
+    assert answers(events)[-1]["final"]
+
+
 def test_what_is_wrong_is_reported_at_its_key(client: Client) -> None:
     status, events = client.post("/api/ask", tree=small(transaction__retry=-1, storage__provder="s3"))
     assert status == 422

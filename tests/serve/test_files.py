@@ -12,12 +12,12 @@ from endive.config.aliases import value_at
 from endive.config.errors import ConfigError
 from endive.config.load import check_document
 from endive.config.schema import json_schema
-from endive.config.sweep import Sweep
+from endive.config.sweep_file import Sweep
 from endive.serve.changes import list_changes, load_changes, scale_load
 from endive.serve.form import form
+from endive.serve.page_configuration import as_toml, put, read_tree, remove, settle
 from endive.serve.presets import DEFAULT, Presets
 from endive.serve.saving import SaveError, save_study, study_text
-from endive.serve.settings import as_toml, put, read_tree, remove, settle
 from tests.serve.conftest import Client, small
 
 

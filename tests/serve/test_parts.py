@@ -15,10 +15,10 @@ from endive.cli.examples import examples_folder
 from endive.config.components import allow_code
 from endive.config.errors import ConfigError
 from endive.serve.changes import list_changes
+from endive.serve.page_configuration import as_toml, put
 from endive.serve.presets import Presets
 from endive.serve.saving import Reports
 from endive.serve.server import serving_in_background
-from endive.serve.settings import as_toml, put
 from tests.cli import invoke, strict
 from tests.config.test_components import of_guide
 from tests.serve.conftest import Client, assert_as_run, small

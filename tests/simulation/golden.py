@@ -1,10 +1,13 @@
 """Rows that must not change: fixed configurations with the SHA-256 of their rows.
 
 ``golden.jsonl`` has 200 configurations of catalogs in an object store, ``golden_more.jsonl`` 80 of services, failures, committers
-and busy clients. The first line of a file has the model version, the columns and the counters that are hashed, so that a new
-column changes no hash. Each further line has a configuration, the number of its rows, their hash and that of the trace, which only
-the reference engine writes; ``changed`` gives the reason for a hash that differs from the first one. The configurations were drawn
-once from ``tests.configurations``; ``python -m tests.simulation.golden --why "..."`` writes the hashes of changed rows.
+and busy clients; they were drawn once from ``tests.configurations``. ``golden_tables.jsonl`` has 12 of tables in a steady state,
+protocols as data, partial progress, expiry by age, rounds of committers and time limits of operations.
+
+The first line of a file has the model version, the columns and the counters that are hashed, so that a new column changes no hash.
+Each further line has a configuration, the number of its rows, their hash and that of the trace, which only the reference engine
+writes; ``changed`` gives the reason for a hash that differs from the first one. ``python -m tests.simulation.golden --why "..."``
+writes the hashes of changed rows.
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ from tests.simulation.runs import config_of, table_of
 
 STORES = Path(__file__).with_name("golden.jsonl")
 MORE = Path(__file__).with_name("golden_more.jsonl")
+TABLES = Path(__file__).with_name("golden_tables.jsonl")
+FILES = (STORES, MORE, TABLES)
 Entry = dict[str, Any]
 
 
@@ -99,7 +104,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.golden", description=__doc__)
     parser.add_argument("--why", required=True, help="why rows have changed on purpose")
     why = parser.parse_args().why
-    for path in (STORES, MORE):
+    for path in FILES:
         golden = Golden.load(path)
         changed = golden.changed(golden.reference)
         if changed and golden.model_version == MODEL_VERSION:

@@ -53,7 +53,7 @@ def no_update_is_lost_and_none_is_made_up(run: Run) -> None:
     if not run.drained:
         return
     rows, catalog = run.rows, run.catalog
-    writers = rows[(rows["status"] == "committed") & (rows["tables_written"].map(len) > 0)]
+    writers = rows[rows["installs"] > 0]
     commits = written_by(writers)
     assert [table.version for table in catalog.tables] == [commits[table.table_id] for table in catalog.tables]
     groups = run.config.workload.config.groups
@@ -64,7 +64,7 @@ def no_update_is_lost_and_none_is_made_up(run: Run) -> None:
 
 def commits_seen_at_the_end_of_a_run_cut_short_are_in_the_catalog(run: Run) -> None:
     """Without draining, a commit may be installed whose answer has not come: versions are at least the commits."""
-    commits = written_by(run.rows[run.rows["status"] == "committed"])
+    commits = written_by(run.rows[(run.rows["status"] != "in_flight") & (run.rows["installs"] > 0)])
     unanswered = written_by(run.rows[run.rows["status"] == "in_flight"])
     for table in run.catalog.tables:
         assert commits[table.table_id] <= table.version <= commits[table.table_id] + unanswered[table.table_id]
@@ -122,6 +122,13 @@ def reasons_retries_and_budgets_agree(run: Run) -> None:
         else:
             timed_out = mine[(mine["abort_reason"] == "commit_timeout") & (restarts == 0)]
             assert (timed_out["commit_latency"] > config.policy_of(cls).total_timeout_ms).all()
+        cancelled = mine[mine["abort_reason"] == "operation_timeout"]
+        limits_ms = cancelled["operation_type"].map(config.policy_of(cls).time_limit_ms).astype(float)
+        assert (cancelled["total_latency"] > limits_ms - 1e-6).all()
+        if config.policy_of(cls).commit_path == "endive":
+            late = mine[(mine["n_retries"] > 0) & (mine["status"] == "committed")]
+            limits_ms = late["operation_type"].map(config.policy_of(cls).time_limit_ms).astype(float)
+            assert (late["total_latency"] <= limits_ms + 1e-6).all()
         if not config.policy_of(cls).backoff.enabled:
             assert (mine["t_backoff"] == 0.0).all()
 

@@ -324,6 +324,45 @@ def test_d6_an_attempt_that_succeeds_after_the_timeout_has_committed() -> None:
     assert result.commit_latency_ms > 1.0
 
 
+RETRIED_IO = FIRST_FAILURE + CATALOG_READ
+RETRIED_CAS = RETRIED_IO + LIST_READ + ATTEMPT_IO
+
+
+@pytest.mark.parametrize(
+    ("limit_ms", "end_ms", "retries", "installs"),
+    [
+        (FIRST_FAILURE - 1.0, FIRST_FAILURE, 0, 0),  # the first attempt is not cut short
+        (FIRST_FAILURE + 2.0, RETRIED_IO, 1, 0),  # a read of the catalog is not recalled
+        (RETRIED_IO + 5.0, RETRIED_IO + 5.0, 1, 0),
+        (RETRIED_IO + LIST_READ + 20.0, RETRIED_IO + LIST_READ + 20.0, 1, 0),
+        (RETRIED_CAS + CAS - 0.5, RETRIED_CAS + CAS, 1, 1),  # the commit took effect, and its response came too late
+    ],
+)
+def test_a_client_cancels_an_operation_at_its_time_limit(limit_ms: float, end_ms: float, retries: int, installs: int) -> None:
+    catalog = cas_catalog()
+    policy = CommitPolicy(operation_timeout_ms=limit_ms)
+    result = run_transaction(overwrite(), catalog, policy=policy, meanwhile=commits(catalog, 0))
+    assert (result.status, result.abort_reason) == (TransactionStatus.ABORTED, "operation_timeout")
+    assert (result.abort_time_ms, result.total_retries) == (end_ms, retries)
+    assert (result.installs, result.unknown_outcomes) == (installs, installs)
+
+
+@pytest.mark.parametrize("limit_ms", [1.0, RETRIED_CAS + CAS])
+def test_an_operation_commits_in_its_first_attempt_or_within_its_time_limit(limit_ms: float) -> None:
+    catalog = cas_catalog()
+    others = commits(catalog, 0) if limit_ms > FIRST_FAILURE else {}
+    result = run_transaction(overwrite(), catalog, policy=CommitPolicy(operation_timeout_ms=limit_ms), meanwhile=others)
+    assert (result.status, result.unknown_outcomes) == (TransactionStatus.COMMITTED, 0)
+
+
+def test_the_time_limit_of_an_operation_includes_its_job_and_restarts() -> None:
+    catalog = cas_catalog()
+    policy = CommitPolicy(operation_timeout_ms=RETRIED_IO + LIST_READ + CATALOG_READ + 40.0, on_real_conflict="restart")
+    result = run_transaction(overwrite(), catalog, detector=ALWAYS_REAL, policy=policy, meanwhile=commits(catalog, 0))
+    assert (result.abort_reason, result.restarts) == ("operation_timeout", 1)
+    assert (result.abort_time_ms, result.runtime_ms) == (policy.operation_timeout_ms, RUNTIME + 40.0)
+
+
 def test_d6_the_work_itself_does_not_count() -> None:
     catalog = cas_catalog(2)
     txn = FastAppendTransaction(1, 0.0, 1e6, frozenset({0}))

@@ -91,6 +91,51 @@ def test_a_status_that_is_never_learned_ends_the_operation_and_keeps_its_files(e
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_a_status_check_that_is_rejected_or_fails_is_tried_again(engine: Engine) -> None:
+    """Iceberg's checkCommitStatus catches every failure of a check, and the outcome is unknown after the last one."""
+    busy = service(num_tables=1, workers=1, queue_limit=0, retry_after_ms=1.0, max_resends=0)
+    rows, counters = run(engine, {"lost_answer": 0.5, "status_checks": 2}, busy)
+    unknown = rows[(rows.unknown_outcomes == 1) & (rows.n_retries == 0)]
+    assert counters["service_refused"] > 100
+    assert set(unknown.abort_reason.dropna()) == {"commit_state_unknown"}
+    assert (unknown.status == "aborted").sum() > 10
+    fatal, _ = run(engine, {"lost_answer": 0.5, "fatal_error": 0.2, "status_checks": 0}, service(num_tables=300))
+    checked = fatal[(fatal.unknown_outcomes == 1) & (fatal.n_retries == 0)]
+    answered = (checked.status == "committed").mean()  # neither failed nor lost
+    assert answered == pytest.approx(0.8 * 0.5, abs=0.12)
+    assert set(checked.abort_reason.dropna()) == {"commit_state_unknown"}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("path", ["endive", "iceberg", "pyiceberg", "lance"])
+def test_a_cancelled_operation_ends_at_its_limit_or_with_the_response_that_it_waits_for(engine: Engine, path: str) -> None:
+    files = {"read": {"mean": 5.0}, "write": {"mean": 20.0}}
+    store = FIXED_STORE | {"T_CAS": {"mean": 12.0}, "T_MANIFEST_LIST": files, "T_MANIFEST_FILE": files}
+    tree: Tree = {
+        "simulation": {"duration_ms": 20_000.0, "seed": 11, "drain": True},
+        "storage": store,
+        "catalog": {"num_tables": 1},
+        "transaction": {
+            "commit_path": path,
+            "retry": 20,
+            "runtime": {"distribution": "exponential", "scale": 20.0},
+            "operation_timeout_ms": 150.0,
+        },
+        "workload": {"w": {"closed": {"clients": 6}, "operation": "delete" if path == "lance" else "fast_append"}},
+    }
+    table, counters = table_of(engine, config_of(tree))
+    rows = table.to_pandas()
+    cancelled = rows[rows.abort_reason == "operation_timeout"]
+    at_limit = (cancelled.total_latency - 150.0).abs() < 1e-6
+    assert at_limit.sum() > 300
+    late = cancelled[~at_limit & (cancelled.n_retries > 0)]
+    assert (late.total_latency <= 150.0 + 12.0).all()  # a compare-and-swap, or a read of the catalog
+    assert (cancelled.total_latency > 150.0 - 1e-6).all()
+    assert counters.counts["commit_success"] == rows.installs.sum() > (rows.status == "committed").sum() > 20
+    assert (cancelled.installs[cancelled.unknown_outcomes == 0] == 0).all()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_client_that_crashes_leaves_its_files_and_commits_nothing(engine: Engine) -> None:
     rows, counters = run(engine, {"client_crash": 0.3, "lost_answer": 0.0})
     crashed = rows[rows.abort_reason == "client_crash"]

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from endive.analysis.halving import Plan
-from verification.tune_regret import LIMIT, RESULTS, SYSTEMS, System, measure_regret
+from verification.tune_regret import LIMIT, RESULTS, SETS, System, measure_regret
 
 SMALL = System(
     "aligned writers",
@@ -26,9 +26,19 @@ def test_the_advice_on_a_small_system_is_the_best_of_its_grid(tmp_path: Path) ->
     assert found["advice_cost"] < found["today_cost"]
 
 
-def test_the_recorded_regret_is_at_most_the_limit() -> None:
+def test_the_recorded_regret_of_known_systems_is_at_most_the_limit() -> None:
     recorded = json.loads(RESULTS.read_text(encoding="utf-8"))
-    assert [each["name"] for each in recorded["systems"]] == [each.name for each in SYSTEMS]
-    assert len(SYSTEMS) == 10
-    assert all(each["agrees"] and each["regret"] <= recorded["limit"] <= LIMIT for each in recorded["systems"])
-    assert all(each["tried"] < each["grid"] for each in recorded["systems"]), "a search that tries all is no search"
+    for label, systems in SETS.items():
+        assert [each["name"] for each in recorded[label]] == [each.name for each in systems]
+        assert len(systems) == 10
+        assert all(each["tried"] < each["grid"] for each in recorded[label]), "a search that tries all is no search"
+    assert all(each["agrees"] and each["regret"] <= recorded["limit"] <= LIMIT for each in recorded["development"])
+
+
+def test_the_recorded_regret_of_held_out_systems_is_as_it_came() -> None:
+    """Two of them have no setting that meets the conditions; for one of these an open candidate was recommended."""
+    recorded = json.loads(RESULTS.read_text(encoding="utf-8"))["held out"]
+    regrets = {each["name"]: each["regret"] for each in recorded if each["best"] is not None}
+    assert len(regrets) == 8
+    assert max(regrets.values()) <= LIMIT
+    assert [each["name"] for each in recorded if not each["agrees"]] == ["S3 Express, appends near the capacity"]

@@ -69,6 +69,20 @@ Verdict = Literal["holds", "fails", "open"]
 
 
 @dataclass(frozen=True)
+class Subject:
+    """Metric of a class and operation."""
+
+    metric: str
+    workload_class: str = ALL
+    operation: str = ALL
+
+    def __str__(self) -> str:
+        """Return the metric with its class and operation: ``success_rate(compaction)``."""
+        group = [name for name in (self.workload_class, self.operation) if name != ALL]
+        return f"{self.metric}({', '.join(group)})" if group else self.metric
+
+
+@dataclass(frozen=True)
 class Condition:
     """Comparison of a metric with a number, in the unit of the metric or, if ``relative``, as a multiple of the value of A."""
 
@@ -81,10 +95,9 @@ class Condition:
     relative: bool = False
 
     @property
-    def subject(self) -> str:
-        """Metric with its class and operation: ``success_rate(compaction)``."""
-        group = [name for name in (self.workload_class, self.operation) if name != ALL]
-        return f"{self.metric}({', '.join(group)})" if group else self.metric
+    def subject(self) -> Subject:
+        """Metric with its class and operation."""
+        return Subject(self.metric, self.workload_class, self.operation)
 
     def holds(self, value: float) -> bool:
         """Return whether the condition holds for a value."""
@@ -130,15 +143,6 @@ def parse_condition(text: str, metrics: Sequence[str], source: str, *, relative:
     return Condition(text.strip(), metric, sign, value, found["group"] or ALL, found["operation"] or ALL, bool(found["relative"]))
 
 
-@dataclass(frozen=True)
-class Subject:
-    """Metric of a class and operation."""
-
-    metric: str
-    workload_class: str = ALL
-    operation: str = ALL
-
-
 def parse_subject(text: str, metrics: Sequence[str], source: str) -> Subject:
     """Parse a metric, optionally with a class or with a class and an operation.
 
@@ -166,11 +170,7 @@ def parse_question(text: str, classes: Collection[str], source: str) -> Subject:
 
 
 def find_metric(name: str, metrics: Sequence[str], source: str) -> str:
-    """Return the full name of a metric.
-
-    Raises:
-        ConfigError: No metric has this name; the error lists the metrics.
-    """
+    """Return the full name of a metric. Raises ConfigError if no metric has this name; the error lists the metrics."""
     for full in (ALIASES.get(name, name), *(name + ending for ending in _ENDINGS)):
         if full in metrics:
             return full

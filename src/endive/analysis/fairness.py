@@ -72,31 +72,6 @@ class LosingStreaks:
         current[keys[last]] = lost[last]
 
 
-def longest_losing_streak(writers: Ints, ended_ms: Floats, committed: Flags) -> int:
-    """Count the transactions of the longest losing streak of some writers."""
-    streaks = LosingStreaks(1)
-    streaks.add(np.zeros(len(writers), np.int64), writers, ended_ms, committed)
-    return int(streaks.longest[0])
-
-
-def measure_fairness(writers: Ints, ended_ms: Floats, committed: Flags, total: int) -> Fairness:
-    """Measure fairness among ``total`` writers, including those that submitted nothing.
-
-    Args:
-        writers: Number of the writer of each transaction, from 0.
-        ended_ms: Time at which each transaction ended.
-        committed: Flags of the committed transactions.
-        total: Number of writers.
-
-    Raises:
-        ValueError: The number of a writer is negative or not below ``total``.
-    """
-    if len(writers) and not 0 <= int(writers.min()) <= int(writers.max()) < total:
-        raise ValueError(f"writers are numbered from 0 to {total - 1}, not {int(writers.min())} to {int(writers.max())}")
-    commits = np.bincount(writers[committed], minlength=total).astype(np.int64)
-    return fairness_of_commits(commits, longest_losing_streak(writers, ended_ms, committed))
-
-
 def fairness_of_commits(commits: Ints, streak: int) -> Fairness:
     """Measure fairness from the number of commits of each writer and the longest losing streak."""
     return Fairness(len(commits), jain_index(commits), float((commits == 0).mean()), streak)

@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from endive.analysis import Floats
-from endive.analysis.binned_counts import TimeCounts, time_places
 
 BATCH_COLUMNS = ("batch_size", "batch_wait_ms", "batch_longest_wait_ms")
 OLDEST = "oldest_handover"
@@ -33,25 +31,6 @@ class FileBatches:
     in_window: int
     committed: int
     time_ms: float
-
-
-def waiting_handovers(columns: Sequence[npt.NDArray[np.generic]], entry_ms: Floats, edges_ms: Floats) -> Floats:
-    """Return the mean number of file batches that wait for their commit to start, between consecutive edges.
-
-    The number follows from Little's law: rate of handoffs times the wait of the oldest file batch of each commit. Counting file
-    batches directly would miss those that have no commit yet at the end of the run, because results have a row per commit.
-
-    Args:
-        columns: ``BATCH_COLUMNS`` of the commits.
-        entry_ms: Start of each commit.
-        edges_ms: Edges of the time bins.
-    """
-    places, none = time_places(entry_ms, edges_ms), np.zeros(len(entry_ms), np.int64)
-    counts = [TimeCounts(1, edges_ms) for _ in range(3)]
-    for count, weights in zip(counts, (None, columns[0], columns[2]), strict=True):
-        count.add(none, places, weights)
-    commits, handed, waited = (count.bins for count in counts)
-    return np.asarray(waiting_of_counts(commits, handed, waited, np.diff(edges_ms))[0])
 
 
 def waiting_of_counts(commits: Floats, handed: Floats, longest_ms: Floats, widths_ms: Floats) -> Floats:

@@ -59,11 +59,7 @@ class Metric:
 
 
 def get_metric(name: str) -> Metric:
-    """Return the record of a metric.
-
-    Raises:
-        ValueError: The metric has no record.
-    """
+    """Return the record of a metric. Raises ValueError if the metric has no record."""
     if name not in METRIC_RECORDS:
         raise ValueError(f"metric {name!r} has no record in endive.analysis.metric")
     return METRIC_RECORDS[name]

@@ -86,7 +86,8 @@ def _only_class(config: SimulationConfig) -> WorkloadClass:
         raise NotPredictableError("there are other operations than fast appends")
     if policy.path.keeps_files and not policy.path.refreshes_first:
         raise NotPredictableError(f"commit path {policy.path.name} has no prediction")
-    if config.ml_append_mode or (policy.total_timeout_ms is not None and policy.total_timeout_ms < 600_000.0):
+    timeouts_ms = (policy.total_timeout_ms, policy.operation_timeout_ms)
+    if config.ml_append_mode or any(timeout_ms is not None and timeout_ms < 600_000.0 for timeout_ms in timeouts_ms):
         raise NotPredictableError("manifest lists are appended to, or time is limited")
     return cls
 

@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 
 from endive.analysis import Floats
+from endive.formatting import format_duration
 from endive.storage import LatencyDistribution
 from endive.storage.distributions import QuantileDistribution
 from endive.workload.classes import WorkloadClass
@@ -247,7 +248,10 @@ def common_window(windows: Sequence[Window]) -> Window:
     """Return the window of runs that are compared: the longest warm-up and the earliest end. Raises ValueError if it is empty."""
     start, end = max(each.start_ms for each in windows), min(each.end_ms for each in windows)
     if start >= end:
-        raise ValueError(f"warm-up ends at {start:g} ms, but the shortest run ends at {end:g} ms")
+        raise ValueError(
+            f"the warm-up ends at {format_duration(start)}, and the shortest run at {format_duration(end)}. "
+            "Use one duration for all runs (simulation.duration_ms)"
+        )
     latest = max(windows, key=lambda each: each.start_ms)
     needed = [each.needed_ms for each in windows if each.needed_ms is not None]
     shortest = min(each.duration_ms for each in windows)

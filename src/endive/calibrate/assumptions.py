@@ -11,7 +11,7 @@ from endive.calibrate.arrival_fit import AS_AT_RANDOM
 from endive.calibrate.observed_classes import ObservedClass
 from endive.calibrate.reports import MOST_FAILED, CommitReport, estimate_failing_share
 from endive.calibrate.table_history import History
-from endive.config.arrivals import scale_arrivals
+from endive.config.arrival_keys import scale_arrivals
 from endive.workload.arrivals import CLOSED_LOOP, INTER_ARRIVAL, PERIODIC_JOB
 
 Tree = dict[str, Any]

@@ -175,7 +175,7 @@ class StoreTarget(Target):
         sizes = ", ".join(f"{size // 1024} KiB" for size in self._sizes)
         return [
             f"writes objects of {sizes} under {self.name.rstrip('/')}/{self._folder}, and reads each back",
-            f"makes conditional puts ({conditional}), and others that must be refused",
+            f"makes conditional puts ({conditional}), and others that the object store must reject",
             f"at most {total:,} requests, and {count * len(self._sizes) + count + 1:,} objects, which are deleted at the end",
         ]
 
@@ -282,7 +282,7 @@ class CatalogTarget(Target):
         """Describe the table that the probe creates and drops."""
         return [
             f"makes namespace {self._namespace} with an empty table, loads it, and commits properties to it",
-            "makes commits that must be refused",
+            "makes commits that the catalog must reject",
             f"at most {3 * count:,} requests; table and namespace are dropped at the end",
         ]
 

@@ -54,21 +54,24 @@ def assumptions(measured: Sequence[str], base: StorageProfile | None) -> dict[st
     found: dict[str, str] = {}
     own = {name.partition(".")[0] for name in measured}
     for name in ("read", "write", "cas"):
-        if name in measured or (name == "cas" and "append" in own):
-            continue
-        if name in own:
-            stand_in = next(each for each in measured if each.startswith(f"{name}."))
-        elif base is not None:
-            found[name] = f"not measured: that of {base.name} is used"
-            continue
-        else:
-            stand_in = next(each for each in (*_STAND_INS[name], *measured) if each in measured)
-        found[name] = f"not measured: taken to be as {stand_in}"
+        if name not in measured and not (name == "cas" and "append" in own):
+            stand_in = _find_stand_in(name, measured, base)
+            found[name] = (
+                f"not measured: {f'assumed to be as {stand_in}' if base is None or stand_in else f'that of {base.name} is used'}"
+            )
     for name in ("failed_cas", "failed_append"):
         kind = name.removeprefix("failed_")
         if name not in measured and kind in own:
-            found[name] = f"not measured: a refused {kind} is taken to last as long as a successful one"
+            found[name] = f"not measured: a rejected {kind} is assumed to take as long as a successful one"
     return found
+
+
+def _find_stand_in(name: str, measured: Sequence[str], base: StorageProfile | None) -> str:
+    """Return the measured operation that stands for one that was not measured; empty if that of the base profile does."""
+    of_one_kind = next((each for each in measured if each.startswith(f"{name}.")), "")
+    if of_one_kind or base is not None:
+        return of_one_kind
+    return next(each for each in (*_STAND_INS[name], *measured) if each in measured)
 
 
 def profile_text(
@@ -85,7 +88,7 @@ def profile_text(
         elif key in assumed:
             lines += ["", f"# {key}: {assumed[key]}"]
             if not key.startswith("failed_"):
-                lines += [tomli_w.dumps({key: _assumed_keys(key, assumed[key], by_name, base)}).rstrip()]
+                lines += [tomli_w.dumps({key: _assumed_keys(key, by_name, base)}).rstrip()]
         for kind, fit in by_name.items():
             lines += _section(kind, fit) if kind.startswith(f"{key}.") else []
     return _checked("\n".join(lines) + "\n", name)
@@ -150,11 +153,10 @@ def _rounded(keys: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value if isinstance(value, list) else float(f"{value:.6g}") for key, value in keys.items()}
 
 
-def _assumed_keys(key: str, why: str, by_name: Mapping[str, Fit], base: StorageProfile | None) -> dict[str, Any]:
-    stand_in = why.rpartition(" ")[2]
-    if stand_in in by_name and "taken to be as" in why:
+def _assumed_keys(key: str, by_name: Mapping[str, Fit], base: StorageProfile | None) -> dict[str, Any]:
+    stand_in = _find_stand_in(key, list(by_name), base)
+    if stand_in or base is None:
         return _rounded(by_name[stand_in].keys())
-    assert base is not None
     found = base.cas if key == "cas" else base.distribution("*", write=key == "write")
     if found is None:
         raise InputError(f"{base.name}: has no {key}; measure it, or take another --base")

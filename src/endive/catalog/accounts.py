@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Self
 
 from endive.catalog.base import Catalog, TableChanges
-from endive.catalog.types import CatalogCounters, CatalogSnapshot, CommitResult, IntentionRecord
+from endive.catalog.snapshots import CatalogCounters, CatalogSnapshot, CommitResult, IntentionRecord
 from endive.randomness import RandomSource
 from endive.steps import Step
 from endive.table import TableFiles, TableModel

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from endive.arithmetic.costs import failed_answer_ms, moment_of_effect_ms
 from endive.catalog.base import DEFAULT_CATALOG_BYTES, CommitRequest, Group, StoredCatalog
-from endive.catalog.types import CommitResult
+from endive.catalog.snapshots import CommitResult
 from endive.storage import CATALOG, StorageProvider, UnsupportedOperationError
 from endive.table import TableModel
 

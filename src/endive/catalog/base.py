@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple, Self
 
 from endive.arithmetic.costs import moment_of_effect_ms
 from endive.arithmetic.manifests import metadata_size
-from endive.catalog.types import CatalogCounters, CatalogSnapshot, CommitResult, IntentionRecord, TableHandles, TableMetadata
+from endive.catalog.snapshots import CatalogCounters, CatalogSnapshot, CommitResult, IntentionRecord, TableHandles, TableMetadata
 from endive.randomness import RandomSource
 from endive.steps import Step
 from endive.storage import CATALOG, StorageProvider, UnsupportedOperationError

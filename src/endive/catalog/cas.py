@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from endive.arithmetic.costs import failed_answer_ms, moment_of_effect_ms, store_resend_wait_ms
 from endive.catalog.base import CommitRequest, StoredCatalog
-from endive.catalog.types import METADATA_TOO_LARGE, CommitResult
+from endive.catalog.snapshots import METADATA_TOO_LARGE, CommitResult
 from endive.randomness import Stream
 from endive.storage import CATALOG, FixedLatency, ProfiledProvider, StorageProfile
 from endive.table import TableModel

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, fields
 from endive.catalog.append import AppendCatalog
 from endive.catalog.base import StoredCatalog
 from endive.catalog.cas import CASCatalog, InstantCatalog
-from endive.catalog.server import ServiceSettings
 from endive.catalog.service import ServiceCatalog
+from endive.catalog.service_queue import ServiceSettings
 
 _SIZE = {"size_bytes": "size_bytes"}
 _LIMIT = {"metadata_limit_bytes": "metadata_limit_bytes"}

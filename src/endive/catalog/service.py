@@ -15,8 +15,8 @@ from typing import Self
 from endive.arithmetic.costs import BYTES_PER_MIB, any_error_probability
 from endive.arithmetic.manifests import metadata_size
 from endive.catalog.base import CommitRequest, StoredCatalog
-from endive.catalog.server import LOST, SERVICE_UNAVAILABLE, Member, Server, ServiceSettings
-from endive.catalog.types import METADATA_TOO_LARGE, CatalogSnapshot, CommitResult, TableHandles
+from endive.catalog.service_queue import LOST, SERVICE_UNAVAILABLE, Member, Server, ServiceSettings
+from endive.catalog.snapshots import METADATA_TOO_LARGE, CatalogSnapshot, CommitResult, TableHandles
 from endive.randomness import RandomSource, Stream
 from endive.steps import REQUEST_FAILED, RequestFailedError, Step, WaitFor
 from endive.storage import TABLE_METADATA, StorageProvider

@@ -135,7 +135,7 @@ def _run_sweep(output: Output, example: Example, folder: Path, quick: bool, mast
     with starting_session(SparkOptions(master)) as starting:
         if not folder.exists():
             starting.begin()  # before anything else is loaded
-        from endive.config.sweep import Sweep
+        from endive.config.sweep_file import Sweep
         from endive.runs.plan import plan_sweep
         from endive.runs.study_records import keep_study
 

@@ -17,6 +17,7 @@ from endive.formatting import format_duration
 from endive.runs.layout import CONFIG, RESULTS, TRACE
 
 if TYPE_CHECKING:
+    from endive.cli.output import Output
     from endive.runs.stored import StoredRun
     from endive.runs.study_records import StudyProgress
 
@@ -157,9 +158,15 @@ def _history(run: StoredRun) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
 def check(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
     """Check the histories of runs with a trace: no lost update, none applied twice, no commit that should be rejected.
 
-    A trace is written by `endive run --trace`.
+    A trace is written by `endive run --trace`. In the directory of a recording of `endive lab`, the commits of real clients are
+    checked.
     """
     with command(json) as output:
+        from endive.lab.recording import REQUESTS
+
+        if (root / REQUESTS).is_file():
+            _check_recording(root / REQUESTS, output)
+            return
         from endive.analysis.history_check import check_history, rules_of, wrong_outcomes
         from endive.config import ConfigError, load_document
         from endive.runs.contents import UnsoundError
@@ -196,6 +203,20 @@ def check(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
                 output.text(f"  ... and {len(wrong) - _SHOWN} more (--json has all)")
         if problems:
             raise typer.Exit(EXIT_FAILED)
+
+
+def _check_recording(path: Path, output: Output) -> None:
+    """Print the commits of a recording of the lab whose outcome a client cannot know, and those that were committed twice."""
+    from endive.lab.history import check_history
+    from endive.lab.recording import read_requests
+
+    requests = [each for each in read_requests(path) if not each.client.startswith("rival:")]
+    found = check_history(requests)
+    output.result({"commits": sum(each.is_commit for each in requests), "reported_wrongly": [asdict(each) for each in found]})
+    output.text(*(each.sentence for each in found))
+    output.text(
+        f"{sum(each.is_commit for each in requests)} commit requests, {len(found)} outcomes that clients cannot know or repeated"
+    )
 
 
 @commands.command()

@@ -151,4 +151,4 @@ def _show(output: Output, question: Question, found: Frontier, cut: Sequence[str
         numbers = (format_metric(question.condition.metric, value) for value in values)
         rows.append((format_load(question, point.load), *numbers, str(point.seeds), VERDICTS[point.verdict]))
     ends = (f"{100.0 * CONFIDENCE:g}% low", "high")
-    output.table("", (question.vary, question.condition.subject, *ends, "seeds", f"{question.condition.text}?"), rows)
+    output.table("", (question.vary, str(question.condition.subject), *ends, "seeds", f"{question.condition.text}?"), rows)

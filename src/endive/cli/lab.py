@@ -24,8 +24,8 @@ from endive.formatting import format_duration
 if TYPE_CHECKING:
     from endive.cli.output import Output
     from endive.config.schema import Document
+    from endive.lab.open_lab import Lab
     from endive.lab.recording import ObservedCommit, RecordedRequest
-    from endive.lab.session import Lab
 
 _RIVALS = "Rivals"
 
@@ -71,7 +71,7 @@ def lab(
     """
     with command(json) as output:
         from endive.config.load import load_document
-        from endive.lab.session import LabSettings, behavior_of, open_lab
+        from endive.lab.open_lab import LabSettings, behavior_of, open_lab
 
         words: list[str] = context.meta.get(COMMAND_KEY, [])
         if COMMAND_KEY in context.meta and not words:
@@ -142,7 +142,7 @@ def _rivals(
 
 def _show(output: Output, opened: Lab, files: Sequence[Path], code: int) -> None:
     """Print what clients met: commits with their conflicts and times, and requests by operation."""
-    from endive.lab.history import SENTENCES, check_history
+    from endive.lab.history import check_history
     from endive.lab.recording import as_data, summarize_commits
 
     requests = opened.recording.requests()
@@ -159,8 +159,8 @@ def _show(output: Output, opened: Lab, files: Sequence[Path], code: int) -> None
     output.text("")
     output.table("Requests", ("service", "operation", "requests", "conflicts", "rejected", "lost", "mean"), _request_rows(own))
     rival_commits = len(requests) - len(own)
-    findings = check_history(own, opened.catalog.summaries)
-    output.text(*(f"{each.table}, {each.client}: snapshot {each.snapshot_id} {SENTENCES[each.problem]}" for each in findings))
+    findings = check_history(own)
+    output.text(*(each.sentence for each in findings))
     output.text("", f"Rivals committed {rival_commits} snapshots." if rival_commits else None)
     output.text(f"wrote {' and '.join(map(str, files))}")
     if opened.recording.left_out:

@@ -37,7 +37,7 @@ def observe(
         from endive.lab.observe import Observer
         from endive.lab.protocol_text import describe, protocol_text
         from endive.output_files import write_text
-        from endive.protocols.schema import OPERATIONS
+        from endive.protocols.protocol_file import OPERATIONS
 
         words: list[str] = context.meta.get(COMMAND_KEY, [])
         if not words:
@@ -71,7 +71,9 @@ def _show(output: Output, observation: Observation) -> None:
             " ".join(part for part in step.token if part),
             f"{step.count:g}",
             f"{step.per_version_behind:g}",
+            f"{step.if_behind:g}",
             f"{step.per_log_entry:g}",
+            f"{step.per_attempt:g}",
             f"{step.size_bytes}",
             "yes" if step.parallel else "no",
             "yes" if step.is_exact else "no",
@@ -79,5 +81,16 @@ def _show(output: Output, observation: Observation) -> None:
         for phase, steps in observation.steps.items()
         for step in steps
     ]
-    header = ("phase", "request", "count", "per version behind", "per log entry", "bytes", "parallel", "exact")
+    header = (
+        "phase",
+        "request",
+        "count",
+        "per version behind",
+        "if behind",
+        "per log entry",
+        "per lost attempt",
+        "bytes",
+        "parallel",
+        "exact",
+    )
     output.table(f"Commit point: {observation.commit_point}", header, rows)

@@ -39,6 +39,14 @@ ConfigArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Configurat
 SetOption = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file.")]
 RootArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Directory of experiments.")]
 SeedsOption = Annotated[str | None, typer.Option("--seeds", metavar="N|A-B", help="Seeds: 5 for 0 to 4, or a range such as 0-4.")]
+RowsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--rows",
+        metavar="all|sample|none",
+        help="Rows of runs to keep. Default: [sweep] rows, or all up to 20 GiB and beyond it a sample.",
+    ),
+]
 FailIfOption = Annotated[
     list[str],
     typer.Option("--fail-if", metavar="CONDITION", help='Exit with 3 if the condition is met, such as "success < 99%".'),

@@ -18,6 +18,7 @@ from endive.cli.options import (
     DryRunFlag,
     MasterOption,
     RemoteOption,
+    RowsOption,
     SeedsOption,
     ShipOption,
     output_option,
@@ -26,7 +27,7 @@ from endive.cli.output import Output
 from endive.formatting import format_duration
 
 if TYPE_CHECKING:
-    from endive.config.sweep import Sweep
+    from endive.config.sweep_file import Sweep
     from endive.pipeline import sweep as sweeps
     from endive.pipeline.session import StartingSession
     from endive.pipeline.sweep import ProgressMonitor
@@ -41,6 +42,7 @@ def sweep(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="Sweep (TOML).", show_default=False)],
     out: Annotated[Path, output_option("Directory of experiments.")] = ROOT,
     seeds: SeedsOption = None,
+    rows: RowsOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="Run the short form of the file's [quick].")] = False,
     dry_run: DryRunFlag = False,
     yes: Annotated[
@@ -54,15 +56,15 @@ def sweep(
 ) -> None:
     """Run all points of a sweep that are not finished yet. The same command resumes a sweep that was stopped."""
     with command(json) as output:
-        from endive.config.sweep import Sweep
+        from endive.config.sweep_file import Sweep, parse_rows
         from endive.output_files import check_writable, remove_leftovers
         from endive.pipeline.session import SparkOptions, starting_session
         from endive.runs.effort import measure_for, objections
-        from endive.runs.plan import plan_sweep, remaining_work
+        from endive.runs.plan import describe_rows, plan_sweep, remaining_work
         from endive.runs.study_records import keep_study
 
         is_new = not out.exists()
-        reader = Sweep(path, quick=quick, seeds=seeds)
+        reader = Sweep(path, quick=quick, seeds=seeds, rows=parse_rows(rows))
         if not dry_run:
             check_writable(out)
         runs = reader.combinations * len(reader.seeds)
@@ -82,6 +84,8 @@ def sweep(
                     f"points are run again. `endive experiments remove {out} --old` removes them."
                 )
             objected = list(objections(work.effort, out, os.cpu_count() if starting.is_local else None))
+            if plan.rows != "all":
+                output.note(describe_rows(plan.rows, reader.rows is None))
             if dry_run:
                 _show_plan(output, plan, work)
                 output.note(*objected)
@@ -189,6 +193,7 @@ def _report(output: Output, plan: SweepPlan, work: Work, outcomes: tuple[Outcome
         "rows": sum(outcome.rows for outcome in outcomes),
         "engine_seconds": sum(outcome.seconds for outcome in outcomes),
         "wall_seconds": seconds,
+        "rows_kept": plan.rows,
         "directory": str(out),
     }
     output.result(summary)

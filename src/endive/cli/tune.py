@@ -96,15 +96,14 @@ def tune(
 def _show_plan(output: Output, question: TuningQuestion, plan: Plan) -> None:
     """Print the settings to try, the largest number of runs and their estimated time."""
     from endive.formatting import format_duration
-    from endive.report.advice import list_settings, name_objective
-    from endive.report.tuning_answer import count_most_runs
+    from endive.report.tuning_answer import count_most_runs, list_settings
     from endive.runs.effort import estimate_effort
 
     candidates, most = range(len(question.candidates)), count_most_runs(question, plan)
     seconds = sum(estimate_effort(each.document).cpu_seconds for each in question.candidates) / len(candidates)
     settings = {question.candidates[candidate].name: list_settings(question, candidate) for candidate in candidates}
     output.result(
-        {"for": name_objective(question), "settings": settings, "most_runs": most, "estimated_core_seconds": most * seconds}
+        {"for": str(question.objective), "settings": settings, "most_runs": most, "estimated_core_seconds": most * seconds}
     )
     output.table("", ("", "settings"), list(settings.items()))
     output.text("", f"At most {most} runs, about {format_duration(1000.0 * most * seconds)} of one core.")
@@ -126,7 +125,6 @@ def _answer(output: Output, question: TuningQuestion, plan: Plan, options: Metri
 
 def _table(output: Output, question: TuningQuestion, record: Mapping[str, Any]) -> None:
     from endive.analysis.conditions import format_bound, format_metric
-    from endive.report.advice import name_objective
 
     metric = question.objective.metric
     rows = []
@@ -137,4 +135,4 @@ def _table(output: Output, question: TuningQuestion, record: Mapping[str, Any]) 
         verdicts = ({"holds": "yes", "fails": "no"}.get(verdict, "open") for verdict in each["conditions"])
         rows.append((each["name"], number, *ends, *verdicts, each["settings"]))
     conditions = [each.text for each in question.conditions]
-    output.table("", ("", name_objective(question), "95% low", "high", *conditions, "settings"), rows)
+    output.table("", ("", str(question.objective), "95% low", "high", *conditions, "settings"), rows)

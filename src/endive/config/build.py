@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from endive.catalog import Catalog, Coalesce, ServiceCatalog, ServiceSettings, StoredCatalog
-from endive.config.arrivals import build_arrivals
+from endive.config.arrival_keys import build_arrivals
 from endive.config.checks import partitions_per_table, spans_groups
 from endive.config.components import load_class, make_component
 from endive.config.load import load_document
@@ -248,6 +248,7 @@ def _policy(settings: Transactions, document: Document) -> CommitPolicy:
         client_time=_client_time(settings.client_ms_per_access),
         timeout_from_retry=find_path(settings.commit_path).timeout_from_retry if iceberg else 0,
         total_timeout_ms=settings.total_timeout_ms,
+        operation_timeout_ms=settings.operation_timeout_ms,
         on_real_conflict=settings.on_real_conflict or ("abort" if counts is None else "merge"),
         max_restarts=settings.max_restarts,
         conflicting_manifests=ManifestCount() if counts is None else _manifest_count(counts),

@@ -58,11 +58,6 @@ def _fill_catalog(tree: Tree, protocol: Protocol) -> None:
     catalog.setdefault("num_groups", 1 if protocol.scope == "lake" else tables)
 
 
-def protocols_of(document: Document) -> dict[str, Protocol]:
-    """Return the protocols of a document by the class that follows them."""
-    return {cls.name: cls.protocol for cls in resolve_classes(document) if cls.protocol is not None}
-
-
 def check_protocols(document: Document) -> Iterator[Problem]:
     """Check that classes follow protocols that fit together, and keys that contradict a protocol."""
     classes = resolve_classes(document)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from endive.config.arrivals import ArrivalKeys
+from endive.config.arrival_keys import ArrivalKeys
 from endive.config.schema import ClassSection, CommitterSection, Document, OperationTypes, Transactions
 from endive.config.values import default_of
 from endive.protocols import reader

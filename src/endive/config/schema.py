@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BaseModel, Field, GetJsonSchemaHandler, cre
 from pydantic_core import CoreSchema
 
 from endive.catalog.kinds import CATALOG_KINDS
-from endive.catalog.server import ServerRetryMode
-from endive.config.arrivals import ArrivalKeys
+from endive.catalog.service_queue import ServerRetryMode
+from endive.config.arrival_keys import ArrivalKeys
 from endive.config.errors import closest
 from endive.config.values import (
     MAX_SEED,
@@ -164,6 +164,10 @@ class Transactions(Section):
     conflicting_manifests: ManifestCounts | None = Field(None, description="merge: number of manifests merged per conflict.")
     total_timeout_ms: NonNegativeMs | None = Field(
         None, description="Maximum total time of the commit, checked after each failed attempt."
+    )
+    operation_timeout_ms: NonNegativeMs | None = Field(
+        None,
+        description="Time since submission at which the client cancels the operation; the first attempt is never cancelled.",
     )
     retry_backoff: RetryBackoff = Field(default_factory=RetryBackoff, description="Backoff before a retry.")
     table_handle: TableHandle = Field(
@@ -448,23 +452,23 @@ class TableSection(Section):
 class Normal(Section):
     """Normal latency, truncated at the provider's floor."""
 
-    mean: PositiveMs
-    stddev: NonNegativeMs = 0.0
+    mean: PositiveMs = Field(description="Mean, before the floor, in ms.")
+    stddev: NonNegativeMs = Field(0.0, description="Standard deviation, in ms.")
 
 
 class ReadWrite(Section):
     """Latencies of reads and writes of one kind of object."""
 
-    read: Normal | None = None
-    write: Normal | None = None
+    read: Normal | None = Field(None, description="Latency of a read. Default: that of the provider.")
+    write: Normal | None = Field(None, description="Latency of a write. Default: that of the provider.")
 
 
 class Sizes(Section):
     """``[storage.sizes]``: sizes of metadata objects, for latencies that depend on size."""
 
-    table_metadata_bytes: Count = 16_384
-    manifest_list_bytes: Count = 8_192
-    manifest_file_bytes: Count = 8_192
+    table_metadata_bytes: Count = Field(16_384, description="Size of a table metadata file.")
+    manifest_list_bytes: Count = Field(8_192, description="Size of a manifest list.")
+    manifest_file_bytes: Count = Field(8_192, description="Size of a manifest.")
 
 
 class StorageSection(Section):

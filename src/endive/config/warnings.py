@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from endive.config.arrivals import build_arrivals
+from endive.config.arrival_keys import build_arrivals
 from endive.config.resolve import ResolvedClass, resolve_classes
 from endive.config.schema import Document
 from endive.config.store_profiles import catalog_profile, storage_profile

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from endive.lab.exchange import CATALOG
+from endive.lab.observed_steps import classify
 from endive.lab.recording import RecordedRequest
 
 Problem = Literal["unknown", "repeated"]
@@ -18,65 +19,103 @@ class Finding:
 
     Attributes:
         problem: ``unknown``: the commit took effect, its response was lost, and the client did not send the same snapshot again.
-            ``repeated``: after that, the client committed another snapshot that adds as much data: probably the same data twice.
-        table: Table.
+            ``repeated``: after that, the client committed the same data again; in a catalog, as much data by another snapshot.
+        table: Table of the catalog, or folder of the objects that commits create or swap.
         client: Client.
-        snapshot_id: Snapshot of the commit.
-        again: Snapshot that repeats it; None for other problems.
+        commit: Snapshot, or the name of the object and its version.
+        again: Commit that repeats it; None for other problems.
 
     """
 
     problem: Problem
     table: str
     client: str
-    snapshot_id: int
-    again: int | None = None
+    commit: str
+    again: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        """Description of the finding."""
+        return f"{self.table}, {self.client}: {self.commit} {_SENTENCES[self.problem]}" + (f": {self.again}" if self.again else "")
 
 
-Summaries = Mapping[int, Mapping[str, str]]
-_ADDED = ("operation", "added-records", "added-data-files", "deleted-records", "deleted-data-files")
-
-
-def check_history(requests: Iterable[RecordedRequest], summaries: Summaries) -> list[Finding]:
-    """Return the commits whose outcome their clients cannot know, and those that were committed twice.
-
-    Args:
-        requests: Recorded requests.
-        summaries: Summaries of all snapshots that took effect, by snapshot.
-
-    """
-    own: dict[tuple[str, str], list[RecordedRequest]] = {}
-    for each in requests:
-        if each.is_commit and each.event.service == CATALOG and each.event.snapshot_id is not None:
-            own.setdefault((each.client, each.event.target), []).append(each)
-    found = []
-    for (client, table), attempts in own.items():
-        for place, each in enumerate(attempts):
-            snapshot_id = each.event.snapshot_id
-            assert snapshot_id is not None
-            if each.event.status >= 400:
-                continue
-            later = [other for other in attempts[place + 1 :] if other.event.outcome != "rejected"]
-            if each.event.outcome != "lost" or any(other.event.snapshot_id == snapshot_id for other in later):
-                continue
-            again = _repetition(snapshot_id, later, summaries)
-            found.append(Finding("unknown" if again is None else "repeated", table, client, snapshot_id, again))
-    return found
-
-
-def _repetition(snapshot_id: int, later: Iterable[RecordedRequest], known: Summaries) -> int | None:
-    """Return the next snapshot of the client, if it took effect and adds as much data."""
-    wanted = known.get(snapshot_id, {})
-    for each in later:
-        if each.event.status < 400 and each.event.snapshot_id is not None:
-            summary = known.get(each.event.snapshot_id, {})
-            alike = all(summary.get(key) == wanted.get(key) for key in _ADDED)
-            return each.event.snapshot_id if alike else None
-    return None
-
-
-SENTENCES: Mapping[Problem, str] = {
+_SENTENCES: Mapping[Problem, str] = {
     "unknown": "took effect, but its response was lost: the client cannot know",
     "repeated": "took effect, its response was lost, and the client committed as much data again",
 }
-"""Description of each problem."""
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """A commit request, and whether the client wrote data files since its previous one."""
+
+    request: RecordedRequest
+    has_new_data: bool
+
+    @property
+    def name(self) -> str:
+        event = self.request.event
+        if event.service == CATALOG:
+            return f"snapshot {event.snapshot_id}"
+        return f"{event.target.rpartition('/')[2]} (version {event.version})"
+
+    @property
+    def took_effect(self) -> bool:
+        return self.request.event.status < 400
+
+
+def check_history(requests: Iterable[RecordedRequest]) -> list[Finding]:
+    """Return the commits whose outcome their clients cannot know, and those that were committed twice."""
+    found = []
+    for (client, table), attempts in _attempts(requests).items():
+        for place, each in enumerate(attempts):
+            if not each.took_effect or each.request.event.outcome != "lost":
+                continue
+            later = [other for other in attempts[place + 1 :] if other.request.event.outcome != "rejected"]
+            again = _find_repetition(each, later)
+            if again is not None:
+                found.append(Finding("repeated", table, client, each.name, again.name))
+            elif not any(_is_same(each, other) for other in later):
+                found.append(Finding("unknown", table, client, each.name))
+    return found
+
+
+def _attempts(requests: Iterable[RecordedRequest]) -> dict[tuple[str, str], list[_Attempt]]:
+    """Return the commit requests of each client to each table, in order."""
+    found: dict[tuple[str, str], list[_Attempt]] = {}
+    writers: set[str] = set()
+    for each in sorted(requests, key=lambda request: request.time_ms):
+        event, client = each.event, each.client
+        if event.service == CATALOG:
+            if each.is_commit and event.snapshot_id is not None:
+                found.setdefault((client, event.target), []).append(_Attempt(each, client in writers))
+                writers.discard(client)
+        elif each.is_commit:
+            found.setdefault((client, event.target.rpartition("/")[0]), []).append(_Attempt(each, client in writers))
+            writers.discard(client)
+        elif event.status < 400 and classify(event.operation, event.service, event.target, None) == ("write", "data"):
+            writers.add(client)
+    return found
+
+
+def _find_repetition(lost: _Attempt, later: Sequence[_Attempt]) -> _Attempt | None:
+    """Return the next commit of the client that took effect, if it commits the same data: none is new, or as much is added."""
+    event = lost.request.event
+    if event.service == CATALOG:
+        following = next((other for other in later if other.took_effect), None)
+        if following is None or any(_is_same(lost, other) for other in later):
+            return None
+        other = following.request.event
+        return following if (other.detail, other.change) == (event.detail, event.change) else None
+    for following in later:
+        if following.has_new_data:
+            return None
+        if following.took_effect:
+            return following
+    return None
+
+
+def _is_same(one: _Attempt, other: _Attempt) -> bool:
+    """Return whether both send the same snapshot or object, so that the client learns about the first time."""
+    ours, theirs = one.request.event, other.request.event
+    return (ours.snapshot_id, ours.target) == (theirs.snapshot_id, theirs.target)

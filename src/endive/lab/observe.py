@@ -14,8 +14,8 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
 
 from endive.arithmetic.draws import derive
 from endive.lab import LabError
@@ -25,15 +25,18 @@ from endive.lab.exchange import Intention
 from endive.lab.observed_steps import (
     ObservedPhase,
     ObservedStep,
+    Situation,
     Trial,
     classify,
     commit_folder,
     fit_steps,
     group_runs,
+    mark_metadata,
     split_phases,
+    writes_metadata,
 )
+from endive.lab.open_lab import Lab, LabSettings, open_lab
 from endive.lab.recording import RecordedRequest
-from endive.lab.session import Lab, LabSettings, open_lab
 from endive.randomness import Purpose, Stream, run_key
 from endive.storage import FixedLatency, ProfiledProvider, StorageProfile
 
@@ -78,12 +81,12 @@ class Observation:
         """True if the steps give the number of requests of every trial."""
         return all(step.is_exact for steps in self.steps.values() for step in steps)
 
-    def predict(self, phase: ObservedPhase, rivals: int, versions: int) -> dict[str, int]:
+    def predict(self, phase: ObservedPhase, at: Situation) -> dict[str, int]:
         """Return the predicted number of requests of a phase by kind."""
         found: dict[str, int] = {}
         for step in self.steps.get(phase, []):
             name = " ".join(part for part in step.token if part)
-            found[name] = found.get(name, 0) + step.predict(rivals, versions)
+            found[name] = found.get(name, 0) + step.predict(at)
         return {name: count for name, count in found.items() if count}
 
 
@@ -96,15 +99,17 @@ class _Hold:
     times: int = 1
     folder: str | None = None
     has_data: bool = True
+    by_metadata: bool = False
 
     def is_wanted(self, intention: Intention) -> bool:
         """Return whether this is the request to hold."""
         if self.times == 0 or intention.client != OBSERVED:
             return False
+        is_commit = intention.is_commit or (self.by_metadata and writes_metadata(intention.operation, intention.target))
         if self.place == "commit":
-            return intention.is_commit
+            return is_commit
         verb, kind = classify(intention.operation, intention.service, intention.target, self.folder)
-        return intention.is_commit or (verb == "write" and (kind == "data" or not self.has_data))
+        return is_commit or (verb == "write" and (kind == "data" or not self.has_data))
 
 
 @dataclass
@@ -123,13 +128,17 @@ class Observer:
     Args:
         command: Command that makes one commit, and creates its table if there is none.
         log: Function that prints progress.
+        rival_command: Command that makes a rival commit to the same table. Default: the same command.
 
     """
 
     command: Sequence[str]
     log: Callable[[str], None] = lambda text: None
+    rival_command: Sequence[str] = ()
     versions: int = 0
     """Commits so far, which is the number of versions of the table."""
+    _by_metadata: bool = field(default=False, init=False)
+    """True if the write of a metadata file stands for a commit that the lab does not see."""
     _hold: _Hold | None = field(default=None, init=False)
     _lab: Lab | None = field(default=None, init=False)
     _parked: dict[str, _Parked] = field(default_factory=dict, init=False)
@@ -170,15 +179,15 @@ class Observer:
 
     def observe_in(self, lab: Lab, counts: Sequence[int] = RIVAL_COUNTS) -> Observation:
         """Run all trials in an open lab whose gate is that of this observer."""
-        self._lab = lab
-        self.log("first run, which creates the table")
-        self._run(RIVAL)
+        self.create_table(lab)
         first = self.run_trial("data", 0)
+        self._by_metadata = not any(each.is_commit for each in first.requests)
+        first = replace(first, requests=self._marked(first.requests))
         commits = [each for each in first.requests if each.is_commit]
         if not commits:
             raise LabError(
-                "the command made no commit that the lab can see: a conditional write (If-None-Match, If-Match) to the object"
-                " store, or a commit to the REST catalog"
+                "the command made no commit that the lab can see: a conditional write (If-None-Match, If-Match) or a metadata file"
+                " of Iceberg in the object store, or a commit to the REST catalog"
             )
         folder = commit_folder(first.requests)
         has_data = any(
@@ -192,8 +201,16 @@ class Observer:
         retries, waits, elapsed_ms = self._count_retries(folder)
         if retries == 0:
             trials = [trial for trial in trials if trial.place == "data"]
+        elif retries != 1:
+            trials.append(self.run_trial("commit", 1, folder, has_data, times=2))
         point: Literal["put_if_absent", "swap"] = "put_if_absent" if commits[0].event.detail == "if-none-match" else "swap"
         return Observation(point, _fit(trials, folder), tuple(trials), retries, waits, folder, has_data, elapsed_ms)
+
+    def create_table(self, lab: Lab) -> None:
+        """Run the command once in an open lab, in which it creates its table."""
+        self._lab, self.versions = lab, 0
+        self.log("first run, which creates the table")
+        self._run(RIVAL)
 
     def run_trial(self, place: Place, rivals: int, folder: str | None = None, has_data: bool = True, times: int = 1) -> Trial:
         """Run the command once while rivals come between; return its requests."""
@@ -203,13 +220,16 @@ class Observer:
         with ExitStack() as stack:
             if times == 1:
                 self._park_rivals(rivals, stack)
-            self._hold = _Hold(place, rivals, times if rivals else 0, folder, has_data)
+            self._hold = _Hold(place, rivals, times if rivals else 0, folder, has_data, self._by_metadata)
             try:
-                self._run(OBSERVED, may_fail=place == "commit")
+                self._run(OBSERVED, may_fail=rivals > 0)
             finally:
                 self._hold, self._parked = None, {}
         requests = [each for each in self._lab.recording.requests(start) if each.client == OBSERVED]
-        return Trial(place, rivals, versions, tuple(sorted(requests, key=lambda each: each.time_ms)))
+        return Trial(place, rivals, versions, self._marked(sorted(requests, key=lambda each: each.time_ms)))
+
+    def _marked(self, requests: Sequence[RecordedRequest]) -> tuple[RecordedRequest, ...]:
+        return mark_metadata(requests) if self._by_metadata else tuple(requests)
 
     def _count_retries(self, folder: str | None) -> tuple[int | None, tuple[float, ...], float]:
         """Let every attempt lose; return the number of retries, the waits between attempts, and the time of all of them."""
@@ -231,7 +251,7 @@ class Observer:
         null = subprocess.DEVNULL
         for number in range(count):
             name = f"{RIVAL}-{number}"
-            child = child_process(self.command, self._lab.environment(name), null, null)
+            child = child_process(self.rival_command or self.command, self._lab.environment(name), null, null)
             self._parked[name] = _Parked(stack.enter_context(child))
         for parked in self._parked.values():
             if not parked.arrived.wait(_COMMAND_S):
@@ -263,7 +283,8 @@ class Observer:
         """Run the command with the credentials of a client. A successful run is one more version."""
         assert self._lab is not None
         null = subprocess.DEVNULL
-        with child_process(self.command, self._lab.environment(client), null, subprocess.PIPE) as child:
+        command = self.rival_command or self.command if client == RIVAL else self.command
+        with child_process(command, self._lab.environment(client), null, subprocess.PIPE) as child:
             try:
                 _, errors = child.communicate(timeout=_COMMAND_S)
             except subprocess.TimeoutExpired:
@@ -284,35 +305,31 @@ def _longest_gap_ms(requests: Sequence[RecordedRequest]) -> float:
     return longest
 
 
-def observing_behavior() -> Behavior:
-    """Return the behavior of a lab in which requests are counted: every access takes the same short time."""
-    latency = FixedLatency(_LATENCY_MS)
+def observing_behavior(latency_ms: float = _LATENCY_MS) -> Behavior:
+    """Return the behavior of a lab in which requests are counted: every access to the store takes the same time."""
+    latency = FixedLatency(latency_ms)
     profile = StorageProfile("observe", 0.0, {"*": latency}, {"*": latency}, latency)
     return Behavior(ProfiledProvider(profile, Stream(0)))
 
 
 def _fit(trials: Sequence[Trial], folder: str | None) -> dict[ObservedPhase, list[ObservedStep]]:
     steps: dict[ObservedPhase, list[ObservedStep]] = {}
-    for phase in ("load", "attempt", "after_loss", "after_success"):
-        name: ObservedPhase = phase
-        runs, rivals, versions = [], [], []
+    for phase in get_args(ObservedPhase):
+        runs, situations = [], []
         for trial in trials:
             found = split_phases(trial, folder)
-            if name in found:
-                runs.append(group_runs(found[name], folder))
-                rivals.append(versions_behind(trial, name))
-                versions.append(trial.versions)
-        steps[name] = fit_steps(runs, rivals, versions)
+            if phase in found:
+                runs.append(group_runs(found[phase], folder))
+                situations.append(situation_of(trial, phase))
+        steps[phase] = fit_steps(runs, situations)
     return steps
 
 
-def versions_behind(trial: Trial, phase: ObservedPhase) -> int:
-    """Return the number of versions that a client is behind in a phase of a trial."""
-    if phase == "load":
-        return 0
-    if phase == "attempt":
-        return trial.rivals if trial.place == "data" else 0
-    return trial.rivals
+def situation_of(trial: Trial, phase: ObservedPhase) -> Situation:
+    """Return how far a client is behind in a phase of a trial, and how many of its commit requests were lost before it."""
+    is_behind = phase == "after_loss" or (phase != "load" and trial.place == "data")
+    losses = sum(each.is_commit for each in trial.requests) - 1 if phase == "after_success" else 0
+    return Situation(trial.rivals if is_behind else 0, trial.versions, losses)
 
 
 def count_kinds(requests: Sequence[RecordedRequest], folder: str | None) -> dict[str, int]:
@@ -329,6 +346,6 @@ def is_predicted(observation: Observation, trial: Trial) -> bool:
     """Return whether the observed steps give the number of requests of a further commit, in every phase and of every kind."""
     found = split_phases(trial, observation.folder)
     return all(
-        count_kinds(requests, observation.folder) == observation.predict(phase, versions_behind(trial, phase), trial.versions)
+        count_kinds(requests, observation.folder) == observation.predict(phase, situation_of(trial, phase))
         for phase, requests in found.items()
     )

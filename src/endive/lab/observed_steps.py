@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from endive.lab.behavior import object_kind
 from endive.lab.exchange import CATALOG
+from endive.lab.objects import IF_MATCH
 from endive.lab.recording import RecordedRequest
 from endive.storage import MANIFEST_FILE, MANIFEST_LIST, TABLE_METADATA
 from endive.transaction.protocol import StepObject, StepOperation
@@ -29,8 +30,19 @@ _OBJECTS: dict[str, StepObject] = {TABLE_METADATA: "metadata", MANIFEST_LIST: "l
 _DATA = (".parquet", ".orc", ".lance", ".vortex", ".arrow", ".csv")
 Token = tuple[StepOperation, StepObject | None]
 _TOLERANCE = 1e-6
-_ALMOST_ONE, _ONCE = 0.995, 0.01
-"""A request that a client makes once if it is behind at all: 0.995 + 0.01 k, rounded down, is 0 for k = 0 and 1 up to k = 100."""
+_OVERLAP_MS = 0.5
+"""Time from which on two requests are taken to run at the same time."""
+_EXPLANATIONS: tuple[tuple[str, ...], ...] = (
+    (),
+    ("per_version_behind",),
+    ("per_log_entry",),
+    ("per_attempt",),
+    ("if_behind",),
+    ("per_version_behind", "per_log_entry"),
+    ("per_version_behind", "if_behind"),
+    ("per_attempt", "if_behind"),
+)
+"""Quantities that explain a number of requests, beside a constant, from the simplest on."""
 
 
 @dataclass(frozen=True)
@@ -48,41 +60,77 @@ class Trial:
 
 @dataclass(frozen=True)
 class Run:
-    """Consecutive requests of one kind: their number, median size, and whether they overlapped in time."""
+    """Consecutive requests of one kind: their number, median size, whether they overlapped in time, and kinds they overlapped."""
 
     token: Token
     count: int
     size_bytes: int = 0
     overlaps: bool = False
+    beside: frozenset[Token] = frozenset()
+
+
+@dataclass(frozen=True)
+class Situation:
+    """Quantities on which the number of requests in a phase depends: versions behind, versions of the table, lost attempts."""
+
+    behind: int = 0
+    versions: int = 0
+    losses: int = 0
 
 
 @dataclass(frozen=True)
 class ObservedStep:
-    """Step of a phase: its number of requests is ``count + per_version_behind * k + per_log_entry * v``, rounded down.
+    """Step of a phase: its number of requests is ``count``, plus each factor times its quantity, rounded down.
 
-    ``is_exact`` is True if that is the number in every trial.
+    ``if_behind`` is the number of requests that a client makes if it is behind at all. ``beside`` are kinds of requests that ran at
+    the same time. ``is_exact`` is True if the number is that of every trial.
     """
 
     token: Token
     count: float
-    per_version_behind: float
-    per_log_entry: float
-    size_bytes: int
-    parallel: bool
-    is_exact: bool
-    counts: tuple[int, ...]
+    per_version_behind: float = 0.0
+    per_log_entry: float = 0.0
+    per_attempt: float = 0.0
+    if_behind: float = 0.0
+    size_bytes: int = 0
+    parallel: bool = False
+    beside: frozenset[Token] = frozenset()
+    is_exact: bool = True
+    counts: tuple[int, ...] = ()
 
-    def predict(self, rivals: int, versions: int) -> int:
-        """Return the number of requests of a client that is ``rivals`` versions behind, on a table of ``versions`` versions."""
-        return math.floor(self.count + self.per_version_behind * rivals + self.per_log_entry * versions + _TOLERANCE)
+    def predict(self, at: Situation) -> int:
+        """Return the number of requests in a situation."""
+        factors = (
+            self.per_version_behind * at.behind,
+            self.per_log_entry * at.versions,
+            self.per_attempt * at.losses,
+            self.if_behind * (at.behind > 0),
+        )
+        return math.floor(self.count + sum(factors) + _TOLERANCE)
 
 
 def commit_folder(requests: Iterable[RecordedRequest]) -> str | None:
-    """Return the folder of the object that a conditional write creates or swaps; None if commits go to the catalog."""
+    """Return the folder of the object that a conditional write creates or swaps; None if commits go to a catalog."""
     for each in requests:
         if each.is_commit:
-            return None if each.event.service == CATALOG else each.event.target.rpartition("/")[0]
+            is_catalog = each.event.service == CATALOG or object_kind(each.event.target) == TABLE_METADATA
+            return None if is_catalog else each.event.target.rpartition("/")[0]
     return None
+
+
+def writes_metadata(operation: str, target: str) -> bool:
+    """Return whether a request completes a metadata file of Iceberg, after which a catalog of its own swaps its pointer."""
+    return operation in ("PutObject", "CompleteMultipartUpload") and object_kind(target) == TABLE_METADATA
+
+
+def mark_metadata(requests: Iterable[RecordedRequest]) -> tuple[RecordedRequest, ...]:
+    """Return requests in which the write of a metadata file stands for the commit to a catalog that the lab does not see."""
+    return tuple(
+        replace(each, event=replace(each.event, detail=IF_MATCH))
+        if writes_metadata(each.event.operation, each.event.target)
+        else each
+        for each in requests
+    )
 
 
 def classify(operation: str, service: str, target: str, folder: str | None) -> Token:
@@ -104,14 +152,18 @@ def classify(operation: str, service: str, target: str, folder: str | None) -> T
 
 
 def split_phases(trial: Trial, folder: str | None) -> dict[ObservedPhase, list[RecordedRequest]]:
-    """Split the requests of a trial at the first data file and at its commit requests; requests for data are left out."""
+    """Split the requests of a trial at the first data file and at its commit requests; requests for data are left out.
+
+    A commit without data files is split at its first write.
+    """
     ordered = sorted(trial.requests, key=lambda each: each.time_ms)
     commits = [place for place, each in enumerate(ordered) if each.is_commit]
     if not commits:
         return {}
     tokens = [classify(each.event.operation, each.event.service, each.event.target, folder) for each in ordered]
     first = commits[0]
-    data = next((place for place in range(first) if tokens[place] == ("write", "data")), first)
+    writes = [place for place in range(first) if tokens[place][0] == "write"]
+    data = next((place for place in writes if tokens[place][1] == "data"), writes[0] if writes else first)
 
     def between(start: int, end: int) -> list[RecordedRequest]:
         return [ordered[place] for place in range(start, end) if tokens[place][1] != "data"]
@@ -119,54 +171,81 @@ def split_phases(trial: Trial, folder: str | None) -> dict[ObservedPhase, list[R
     found: dict[ObservedPhase, list[RecordedRequest]] = {"load": between(0, data), "attempt": between(data, first)}
     if len(commits) > 1:
         found["after_loss"] = between(first + 1, commits[1])
-    found["after_success"] = between(commits[-1] + 1, len(ordered))
+    if ordered[commits[-1]].event.status < 400:
+        found["after_success"] = between(commits[-1] + 1, len(ordered))
     return found
 
 
 def group_runs(requests: Sequence[RecordedRequest], folder: str | None) -> list[Run]:
     """Join consecutive requests of one kind."""
-    groups: list[tuple[Token, list[RecordedRequest]]] = []
-    for each in requests:
-        token = classify(each.event.operation, each.event.service, each.event.target, folder)
+    tokens = [classify(each.event.operation, each.event.service, each.event.target, folder) for each in requests]
+    groups: list[tuple[Token, list[int]]] = []
+    for place, token in enumerate(tokens):
         if groups and groups[-1][0] == token:
-            groups[-1][1].append(each)
+            groups[-1][1].append(place)
         else:
-            groups.append((token, [each]))
-    return [_run(token, group) for token, group in groups]
+            groups.append((token, [place]))
+    return [_run(token, places, requests, tokens) for token, places in groups]
 
 
-def _run(token: Token, group: Sequence[RecordedRequest]) -> Run:
-    overlaps = any(after.time_ms < before.end_ms - 0.5 for before, after in pairwise(group))
-    return Run(token, len(group), int(median(each.event.size_bytes for each in group)), overlaps)
+def _run(token: Token, places: Sequence[int], requests: Sequence[RecordedRequest], tokens: Sequence[Token]) -> Run:
+    group = [requests[place] for place in places]
+    beside = {
+        tokens[other]
+        for place in places
+        for other in range(len(requests))
+        if tokens[other] != token and _overlap(requests[place], requests[other])
+    }
+    overlaps = any(_overlap(before, after) for before, after in pairwise(group))
+    return Run(token, len(group), int(median(each.event.size_bytes for each in group)), overlaps, frozenset(beside))
 
 
-def fit_steps(runs: Sequence[Sequence[Run]], rivals: Sequence[int], versions: Sequence[int]) -> list[ObservedStep]:
+def _overlap(one: RecordedRequest, other: RecordedRequest) -> bool:
+    return min(one.end_ms, other.end_ms) - max(one.time_ms, other.time_ms) > _OVERLAP_MS
+
+
+def fit_steps(runs: Sequence[Sequence[Run]], situations: Sequence[Situation]) -> list[ObservedStep]:
     """Return the steps whose numbers of requests explain those of all trials.
+
+    Requests that run at the same time arrive in another order in each trial. If the order does not explain the numbers, all
+    requests of one kind are joined.
 
     Args:
         runs: Runs of a phase, by trial.
-        rivals: Versions that the client was behind in that phase, by trial.
-        versions: Versions of the table before the trial.
+        situations: Situation of the client in that phase, by trial.
 
     """
     if not runs:
         return []
-    template = max(runs, key=len)
+    ordered = _fit_runs(runs, max(runs, key=len), situations)
+    if ordered is not None and all(step.is_exact for step in ordered):
+        return ordered
+    merged = [_merge(each) for each in runs]
+    tokens = list(dict.fromkeys(run.token for each in sorted(merged, key=len, reverse=True) for run in each))
+    template = [Run(token, 0) for token in tokens]
+    joined = [[run for token in tokens for run in each if run.token == token] for each in merged]
+    return _fit_runs(joined, template, situations) or []
+
+
+def _fit_runs(runs: Sequence[Sequence[Run]], template: Sequence[Run], situations: Sequence[Situation]) -> list[ObservedStep] | None:
+    """Return a step for each run of the template; None if the order of a trial differs."""
     aligned = [_align(each, template) for each in runs]
-    if any(each is None for each in aligned):  # another order of requests: join all of one kind
-        merged = [_merge(each) for each in runs]
-        tokens = list(dict.fromkeys(run.token for each in merged for run in each))
-        template = [Run(token, 0) for token in tokens]
-        aligned = [_align([run for token in tokens for run in each if run.token == token], template) for each in merged]
     complete = [each for each in aligned if each is not None]
-    return [_fit_step([each[place] for each in complete], rivals, versions) for place in range(len(template))]
+    if len(complete) < len(aligned):
+        return None
+    return [_fit_step([each[place] for each in complete], situations) for place in range(len(template))]
 
 
 def _merge(runs: Sequence[Run]) -> list[Run]:
-    tokens = dict.fromkeys(run.token for run in runs)
-    groups = [[run for run in runs if run.token == token] for token in tokens]
+    groups = [[run for run in runs if run.token == token] for token in dict.fromkeys(run.token for run in runs)]
     return [
-        Run(group[0].token, sum(run.count for run in group), group[0].size_bytes, any(run.overlaps for run in group))
+        Run(
+            group[0].token,
+            sum(run.count for run in group),
+            int(median(run.size_bytes for run in group)),
+            any(run.overlaps for run in group),
+            frozenset().union(*(run.beside for run in group)),
+        )
         for group in groups
     ]
 
@@ -183,30 +262,37 @@ def _align(runs: Sequence[Run], template: Sequence[Run]) -> list[Run] | None:
     return found if place == len(runs) else None
 
 
-def _fit_step(runs: Sequence[Run], rivals: Sequence[int], versions: Sequence[int]) -> ObservedStep:
+def _fit_step(runs: Sequence[Run], situations: Sequence[Situation]) -> ObservedStep:
     counts = np.array([run.count for run in runs], np.float64)
-    columns = {"per_version_behind": np.array(rivals, np.float64), "per_log_entry": np.array(versions, np.float64)}
-    best, is_exact = _solve(counts, columns, ("per_version_behind",)), False
-    behind = columns["per_version_behind"] > 0
-    if np.array_equal(counts, counts.min() + behind) and behind.any():
-        best, is_exact = {"count": counts.min() + _ALMOST_ONE, "per_version_behind": _ONCE}, True
-    for names in ((), ("per_version_behind",), ("per_log_entry",), ("per_version_behind", "per_log_entry")):
-        solution = _solve(counts, columns, names)
-        predicted = solution["count"] + sum(solution[name] * columns[name] for name in names)
-        if np.abs(predicted - counts).max() < _TOLERANCE and min(solution.values()) > -_TOLERANCE:
-            best, is_exact = solution, True
-            break
     made = [run for run in runs if run.count]
+    beside = [token for run in made for token in run.beside]
+    solution, is_exact = _explain(counts, situations)
     return ObservedStep(
         token=runs[0].token,
-        count=max(0.0, best["count"]),
-        per_version_behind=max(0.0, best.get("per_version_behind", 0.0)),
-        per_log_entry=max(0.0, best.get("per_log_entry", 0.0)),
+        **{name: max(0.0, value) for name, value in solution.items()},
         size_bytes=int(median(run.size_bytes for run in made)) if made else 0,
         parallel=sum(run.overlaps for run in made) * 2 > len(made),
+        beside=frozenset(token for token in beside if beside.count(token) * 2 > len(made)),
         is_exact=is_exact,
         counts=tuple(run.count for run in runs),
     )
+
+
+def _explain(counts: np.ndarray, situations: Sequence[Situation]) -> tuple[dict[str, Any], bool]:
+    """Return the fields of a step that give the counts, from the simplest explanation on, and whether they do so exactly."""
+    behind = np.array([at.behind for at in situations], np.float64)
+    columns = {
+        "per_version_behind": behind,
+        "per_log_entry": np.array([at.versions for at in situations], np.float64),
+        "per_attempt": np.array([at.losses for at in situations], np.float64),
+        "if_behind": (behind > 0).astype(np.float64),
+    }
+    for names in _EXPLANATIONS:
+        solution = _solve(counts, columns, names)
+        predicted = solution["count"] + sum(solution[name] * columns[name] for name in names)
+        if np.abs(predicted - counts).max() < _TOLERANCE and min(solution.values()) > -_TOLERANCE:
+            return solution, True
+    return _solve(counts, columns, ("per_version_behind",)), False
 
 
 def _solve(counts: np.ndarray, columns: dict[str, np.ndarray], names: tuple[str, ...]) -> dict[str, float]:

@@ -12,7 +12,7 @@ import tomli_w
 from endive.formatting import format_duration
 from endive.lab import LabError
 from endive.lab.observe import Observation
-from endive.lab.observed_steps import ObservedStep
+from endive.lab.observed_steps import ObservedStep, Situation
 from endive.protocols.reader import parse_protocol
 
 _CPU_MS = 60.0
@@ -20,6 +20,10 @@ _CPU_MS = 60.0
 _LONG_MS = 20_000.0
 """Time of lost attempts from which on a time limit is as likely as a number of retries."""
 _DISCOVERING = ("list", "request", "read")
+_FIXED = {"operation", "object", "bytes", "count"}
+"""Keys of a step that is always the same number of requests."""
+_ONCE_IF_BEHIND = {"count": 0.995, "per_version_behind": 0.01}
+"""A request that a client makes once if it is behind at all: 0.995 + 0.01 k, rounded down, is 0 for k = 0 and 1 up to k = 100."""
 
 
 def protocol_text(observation: Observation, name: str, command: Sequence[str], operation: str) -> str:
@@ -81,51 +85,83 @@ def _are_alike(first: Sequence[ObservedStep], again: Sequence[ObservedStep]) -> 
     """Return whether a retry, which is at least one version behind, has the requests of a first attempt."""
     if [step.token for step in first] != [step.token for step in again]:
         return False
-    cases = [(rivals, versions) for rivals in range(1, 20) for versions in (1, 10, 100)]
-    return all(one.predict(*case) == other.predict(*case) for one, other in zip(first, again, strict=True) for case in cases)
+    cases = [Situation(behind, versions) for behind in range(1, 20) for versions in (1, 10, 100)]
+    return all(one.predict(case) == other.predict(case) for one, other in zip(first, again, strict=True) for case in cases)
 
 
 def _steps(steps: Sequence[ObservedStep], *, discovers: bool = False) -> list[dict[str, Any]]:
-    made = []
-    for step in steps:
-        if not any((step.count, step.per_version_behind, step.per_log_entry)):
-            continue
-        verb, kind = step.token
-        table: dict[str, Any] = {"operation": verb}
-        if kind is not None:
-            table["object"] = kind
-            if step.size_bytes and verb in ("read", "write"):
-                table["bytes"] = step.size_bytes
-        factors = {"per_version_behind": step.per_version_behind, "per_log_entry": step.per_log_entry}
-        table |= {key: _number(value) for key, value in factors.items() if value}
-        if step.count != 1.0 or len(table.keys() & factors.keys()):
-            table["count"] = _number(step.count)
-        if step.parallel and kind is not None:
-            table["parallel"] = True
-        made.append(table)
+    groups = [_tables(step) for step in steps]
+    made: list[dict[str, Any]] = []
+    while groups:
+        step, group = steps[-len(groups)], groups.pop(0)
+        paired = _pair(group, groups[0]) if groups and steps[-len(groups)].token in step.beside else None
+        if paired is not None:
+            group = paired
+            groups.pop(0)
+        made += group
     if discovers:
         mark_discovery(made)
     return made
 
 
-def mark_discovery(steps: list[dict[str, Any]]) -> None:
-    """Mark the request that shows the current version: the first single list or catalog request, otherwise the first read.
+def _tables(step: ObservedStep) -> list[dict[str, Any]]:
+    """Return a step as tables of a protocol file: more than one if it has requests that are made once if the client is behind."""
+    verb, kind = step.token
+    table: dict[str, Any] = {"operation": verb}
+    if kind is not None:
+        table["object"] = kind
+        if step.size_bytes and verb in ("read", "write"):
+            table["bytes"] = step.size_bytes
+    if step.parallel and kind is not None:
+        table["parallel"] = True
+    factors = {name: getattr(step, name) for name in ("per_version_behind", "per_log_entry", "per_attempt")}
+    made = [{**table, **_ONCE_IF_BEHIND} for _ in range(round(step.if_behind))]
+    if step.count or any(factors.values()):
+        own = table | {key: _number(value) for key, value in factors.items() if value}
+        if step.count != 1.0 or any(factors.values()):
+            own["count"] = _number(step.count)
+        made.insert(0, own)
+    return made
 
-    A run of several such requests is split, because a single one shows the version.
+
+def _pair(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
+    """Let requests of two steps run at the same time, two by two; None unless both are fixed numbers of requests to the store."""
+    both = [*first, *second]
+    if len(first) != 1 or len(second) != 1 or any(not table.keys() <= _FIXED or "object" not in table for table in both):
+        return None
+    numbers = [table.get("count", 1) for table in both]
+    if not all(isinstance(number, int) for number in numbers):
+        return None
+    single = [{key: value for key, value in table.items() if key != "count"} for table in both]
+    longer, rest = single[numbers[0] < numbers[1]], abs(numbers[0] - numbers[1])
+    pairs = [table for _ in range(min(numbers)) for table in ({**single[0], "with_next": True}, dict(single[1]))]
+    return [*pairs, *([longer if rest == 1 else {**longer, "count": rest}] if rest else [])]
+
+
+def mark_discovery(steps: list[dict[str, Any]]) -> None:
+    """Mark the request that shows the current version: the first list, otherwise the last catalog request or the first read.
+
+    A client asks a catalog for its configuration before it loads a table. A run of several requests is split, because a single one
+    shows the version.
     """
     for verb in _DISCOVERING:
-        for place, step in enumerate(steps):
-            if step["operation"] != verb or "per_version_behind" in step or "per_log_entry" in step:
-                continue
-            number = step.get("count", 1)
-            if number < 1:
-                continue
-            single = {key: value for key, value in step.items() if key not in ("count", "parallel")} | {"discovers": True}
-            rest = [] if number == 1 else [{**step, "count": number - 1}]
-            if rest and rest[0]["count"] == 1:
-                del rest[0]["count"]
-            steps[place : place + 1] = [single, *rest]
-            return
+        places = [place for place, step in enumerate(steps) if step["operation"] == verb and _is_single(steps, place)]
+        if not places:
+            continue
+        place = places[-1] if verb == "request" else places[0]
+        step, number = steps[place], steps[place].get("count", 1)
+        single = {key: value for key, value in step.items() if key not in ("count", "parallel")}
+        rest = [] if number == 1 else [single if number == 2 else {**step, "count": number - 1}]
+        found = {**single, "discovers": True}
+        steps[place : place + 1] = [*rest, found] if verb == "request" else [found, *rest]
+        return
+
+
+def _is_single(steps: Sequence[dict[str, Any]], place: int) -> bool:
+    """Return whether a step always makes at least one request, and not at the same time as that of another step."""
+    step = steps[place]
+    is_paired = "with_next" in step or (place > 0 and "with_next" in steps[place - 1])
+    return not is_paired and not {"per_version_behind", "per_log_entry", "per_attempt"} & step.keys() and step.get("count", 1) >= 1
 
 
 def _retries(observation: Observation) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from endive.lab import LabError
 from endive.lab.behavior import OTHER, object_kind
 from endive.lab.exchange import CATALOG, COMMIT, LOAD, Event, Request
 from endive.lab.objects import IF_MATCH, IF_NONE_MATCH
@@ -34,6 +35,7 @@ COLUMNS = pa.schema(
         pa.field("outcome", pa.string(), nullable=False),
         pa.field("snapshot_id", pa.int64()),
         pa.field("detail", pa.string(), nullable=False),
+        pa.field("change", pa.string(), nullable=False),
     ]
 )
 """Columns of ``requests.parquet``; docs/guides/lab.md describes them."""
@@ -52,6 +54,23 @@ class RecordedRequest:
     def is_commit(self) -> bool:
         """True for commits to the catalog, and for conditional writes to the object store."""
         return self.event.operation == COMMIT if self.event.service == CATALOG else self.event.detail in (IF_NONE_MATCH, IF_MATCH)
+
+
+def read_requests(path: Path) -> list[RecordedRequest]:
+    """Return the requests of a recording.
+
+    Raises:
+        LabError: The file is not a recording of the lab.
+    """
+    try:
+        rows = pq.read_table(path, columns=COLUMNS.names).cast(COLUMNS).to_pylist()
+    except (OSError, pa.ArrowException, ValueError, KeyError) as error:
+        raise LabError(f"{path}: is not a recording of the lab: {str(error).splitlines()[0]}") from None
+    made = []
+    for row in rows:
+        times = row.pop("time_ms"), row.pop("end_ms"), row.pop("client")
+        made.append(RecordedRequest(*times, Event(target=row.pop("object"), **row)))
+    return made
 
 
 class Recording:

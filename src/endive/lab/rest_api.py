@@ -63,6 +63,7 @@ class _Served:
     size_bytes: int = 0
     snapshot_id: int | None = None
     detail: str = ""
+    change: str = ""
 
 
 class RestApi:
@@ -140,6 +141,7 @@ class RestApi:
             served.size_bytes,
             served.detail,
             served.snapshot_id,
+            served.change,
         )
         return Exchange(served.reply, event, fate.is_lost)
 
@@ -278,10 +280,10 @@ class RestApi:
                 await wait_until(started_s + commit_ms / 1e3)
         except CatalogError as error:
             reply = _error(error.status, error.kind, str(error))
-            return _Served(reply, COMMIT, target, snapshot_id=first.snapshot_id, detail=first.operation)
+            return _Served(reply, COMMIT, target, snapshot_id=first.snapshot_id, detail=first.operation, change=first.change)
         state = states[first.identifier]
         reply = Reply(204) if is_transaction else _json_bytes(_table_body(state))
-        return _Served(reply, COMMIT, target, state.version, len(state.content), first.snapshot_id, first.operation)
+        return _Served(reply, COMMIT, target, state.version, len(state.content), first.snapshot_id, first.operation, first.change)
 
     def _size(self, identifier: Identifier) -> int:
         found = self._catalog.find(identifier)

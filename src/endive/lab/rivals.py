@@ -23,7 +23,7 @@ from endive.config.build import build_simulation_config
 from endive.config.schema import Document
 from endive.lab import LabError
 from endive.lab.exchange import CATALOG, COMMIT, Event, Request
-from endive.lab.session import Lab
+from endive.lab.open_lab import Lab
 from endive.lab.table_catalog import Commit, Identifier, TableState, name_of, parse_commit, split_location
 from endive.simulation import Simulation
 

@@ -24,6 +24,7 @@ Namespace = tuple[str, ...]
 Identifier = tuple[Namespace, str]
 _SCHEME = "s3://"
 _MOST_TABLES = 10_000
+_CHANGES = ("added-records", "added-data-files", "deleted-records", "deleted-data-files")
 _EMPTY: TableMetadata = TableMetadataV1.model_construct(last_column_id=-1, schema=Schema())  # type: ignore[call-arg]
 """Metadata before a staged table is created; its first update sets the format version."""
 
@@ -67,14 +68,13 @@ class Commit:
         summary = added[-1].snapshot.summary if added else None
         return summary.operation.value if summary is not None else ""
 
-    def summaries(self) -> dict[int, dict[str, str]]:
-        """Return the summaries of the snapshots that the commit adds."""
-        found = {}
-        for update in self._snapshots():
-            summary = update.snapshot.summary
-            if summary is not None:
-                found[update.snapshot.snapshot_id] = {"operation": summary.operation.value, **summary.additional_properties}
-        return found
+    @property
+    def change(self) -> str:
+        """Numbers of records and files that the commit adds and deletes, as its summary says."""
+        added = self._snapshots()
+        summary = added[-1].snapshot.summary if added else None
+        properties = {} if summary is None else summary.additional_properties
+        return " ".join(f"{key}={properties[key]}" for key in _CHANGES if key in properties)
 
     def _snapshots(self) -> list[AddSnapshotUpdate]:
         return [update for update in self.request.updates if isinstance(update, AddSnapshotUpdate)]
@@ -94,8 +94,6 @@ class TableCatalog:
         self._warehouse = warehouse
         self._namespaces: dict[Namespace, dict[str, str]] = {}
         self._tables: dict[Identifier, TableState] = {}
-        self.summaries: dict[int, dict[str, str]] = {}
-        """Summaries of all snapshots that took effect, also of those that were expired later."""
 
     def namespaces(self, parent: Namespace = ()) -> list[Namespace]:
         """Return the namespaces directly below a parent."""
@@ -224,10 +222,7 @@ class TableCatalog:
         if len({commit.identifier for commit in commits}) != len(commits):
             raise CatalogError(400, "BadRequestException", "A table occurs twice in the transaction.")
         self.check(commits)
-        installed = self._install({commit.identifier: self._apply(commit) for commit in commits})
-        for commit in commits:
-            self.summaries.update(commit.summaries())
-        return installed
+        return self._install({commit.identifier: self._apply(commit) for commit in commits})
 
     def _apply(self, commit: Commit) -> TableState:
         found = self.find(commit.identifier)

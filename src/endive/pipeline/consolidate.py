@@ -110,6 +110,7 @@ def consolidate(root: Path, sessions: Sessions, *, tasks: int | None = None, rep
         PipelineError: There is no finished run, or another consolidation is running.
     """
     inventory = take_inventory(root)
+    inventory.require_rows(root)
     with _lock(root):
         specs = plan_parts(root, inventory)
         notes = {spec: note for spec in specs if (note := read_note(spec)) is not None}

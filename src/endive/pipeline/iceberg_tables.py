@@ -148,6 +148,7 @@ def export_study(
         PipelineError: There is no finished run, or a table cannot be written.
     """
     inventory = take_inventory(root)
+    inventory.require_rows(root)
     catalog.create_namespace_if_not_exists(target.namespace)
     transactions = _open_table(catalog, target.table("transactions"), TRANSACTIONS_SCHEMA, ("experiment", "seed"))
     runs = {(name, run.seed): run.rows for name, each in inventory.experiments.items() for run in each.runs}

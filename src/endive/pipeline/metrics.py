@@ -113,6 +113,7 @@ def _complete_study(
     units = plan_measuring(root, taken, options)
     known = [read_unit(unit) for unit in units]
     missing = [unit for unit, rows in zip(units, known, strict=True) if rows is None]
+    taken.require_rows(root, (name for unit in missing for name in unit.experiments))
     new, damaged = measure(missing) if missing else (MEASURED_SCHEMA.empty_table(), [])
     rows = pa.concat_tables([new, *(rows for rows in known if rows is not None)])
     discard_units(root, units)

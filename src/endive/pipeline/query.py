@@ -7,6 +7,7 @@ The views are ``transactions`` (rows of all runs with their parameters) and the 
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+_NAMES_ROWS = re.compile(r"(from|join|,)\s+transactions\b", re.IGNORECASE)
+
+
 def transactions(spark: SparkSession, root: Path, inventory: Inventory) -> DataFrame:
-    """Return the rows of all runs, with experiment, seed and parameters; null for parameters that an experiment does not have."""
+    """Return the rows of all runs, with experiment, seed and parameters; null for parameters that an experiment does not have.
+
+    Raises:
+        PipelineError: The rows of a run were not all kept.
+    """
+    inventory.require_rows(root)
     from pyspark.sql import functions as F  # noqa: N812
 
     files = [
@@ -48,9 +57,11 @@ def parameters_table(inventory: Inventory) -> pa.Table:
     return pa.table({"experiment": pa.array(list(inventory.experiments), pa.string()), **columns})
 
 
-def open_views(spark: SparkSession, root: Path, inventory: Inventory) -> None:
-    """Create the views that queries name."""
-    transactions(spark, root, inventory).createOrReplaceTempView("transactions")
+def open_views(spark: SparkSession, root: Path, inventory: Inventory, sql: str) -> None:
+    """Create the views that a query names."""
+    is_whole = all(run.rows_kept == "all" for each in inventory.experiments.values() for run in each.runs)
+    if is_whole or _NAMES_ROWS.search(sql):
+        transactions(spark, root, inventory).createOrReplaceTempView("transactions")
     for view, name in METRICS_TABLES.items():
         spark.read.parquet(str(metrics_table(root, name, "parquet").resolve())).createOrReplaceTempView(view)
 
@@ -63,7 +74,7 @@ def query(spark: SparkSession, root: Path, inventory: Inventory, sql: str, limit
     """
     from pyspark.logger import PySparkLogger
 
-    open_views(spark, root, inventory)
+    open_views(spark, root, inventory, sql)
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)  # it prints the stack trace of a wrong query
     try:
         frame = spark.sql(sql).limit(limit + 1)

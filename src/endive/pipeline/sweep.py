@@ -11,9 +11,9 @@ runs of its task continue.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,14 +22,18 @@ from pydantic import TypeAdapter
 
 from endive.config.components import allow_code
 from endive.config.schema import Document
+from endive.config.sweep_file import KeptRows
 from endive.pipeline.jobs import LocalThreads, cores, read_specs, run_tasks
 from endive.pipeline.metrics import last_options
 from endive.runs.execute import Outcome, complete_run
 from endive.runs.identity import parameters
 from endive.runs.inventory import Experiment, PipelineError, RecordedRun, take_inventory
+from endive.runs.kept_rows import discard_scratch, transfer_run
+from endive.runs.layout import hash_of, scratch_directory
 from endive.runs.parameters import flat_parameters
 from endive.runs.plan import PlannedRun, Work
 from endive.runs.stored import StoredRun
+from endive.studies.measure import MetricsOptions
 from endive.studies.tables import MeasureUnit, compared_experiments, keep_unit, measure_unit
 
 if TYPE_CHECKING:
@@ -68,8 +72,16 @@ class RunSpec:
     seed: int
 
 
-_SPEC: TypeAdapter[RunSpec | MeasureUnit] = TypeAdapter(RunSpec | MeasureUnit)
-_UNIT = TypeAdapter(MeasureUnit)
+@dataclass(frozen=True)
+class KeepSpec:
+    """Unit of a scratch directory that a task measures, and whose runs it moves to their place with the rows that are kept."""
+
+    target: str
+    unit: MeasureUnit
+    rows: KeptRows
+
+
+_SPEC: TypeAdapter[RunSpec | MeasureUnit | KeepSpec] = TypeAdapter(RunSpec | MeasureUnit | KeepSpec)
 
 
 @dataclass(frozen=True)
@@ -132,8 +144,13 @@ def divide_pieces(pieces: Sequence[Piece], cores: int) -> list[list[Piece]]:
     return tasks
 
 
-def plan_pieces(runs: Sequence[PlannedRun], root: Path, cores: int) -> list[Piece]:
-    """Group runs by the units that are measured together; divide units that are too large for one task."""
+def plan_pieces(work: Work, root: Path, cores: int) -> list[Piece]:
+    """Group runs by the units that are measured together; divide units that are too large for one task.
+
+    Where rows are not kept, all runs of a unit are simulated, and a divided unit has a piece without runs, for a second job.
+    """
+    runs = work.todo
+    points = {point.directory(root).name: point for point in work.points}
     planned: dict[str, list[PlannedRun]] = {}
     for run in runs:
         planned.setdefault(run.point.directory(root).name, []).append(run)
@@ -143,11 +160,17 @@ def plan_pieces(runs: Sequence[PlannedRun], root: Path, cores: int) -> list[Piec
     pieces = []
     for names in compared_experiments(experiments):
         own = [run for name in names for run in planned.get(name, [])]
+        if own and work.rows != "all":
+            names = [name for name in names if name in points]
+            own = [PlannedRun(points[name], seed) for name in names for seed in experiments[name].seeds]
         seeds = {name: experiments[name].seeds for name in names}
         durations = {name: experiments[name].duration_ms for name in names}
         is_open = all(options.problem_with(duration_ms) is None for duration_ms in durations.values())
-        piece = Piece(tuple(own), MeasureUnit(str(root.resolve()), seeds, durations, options) if is_open else None)
-        pieces += [piece] if own and piece.cpu_seconds <= limit else [Piece((run,)) for run in own]
+        unit = MeasureUnit(str(root.resolve()), seeds, durations, options if is_open else MetricsOptions())
+        piece = Piece(tuple(own), unit if is_open or work.rows != "all" else None)
+        is_whole = piece.cpu_seconds <= limit
+        pieces += [piece] if own and is_whole else [Piece((run,)) for run in own]
+        pieces += [Piece((), unit)] if own and not is_whole and work.rows != "all" else []
     return pieces
 
 
@@ -198,17 +221,23 @@ def run_sweep(
     """
     if not work.todo:
         return ()
-    if tasks is None:
-        chunks = divide_pieces(plan_pieces(work.todo, root, cores(spark)), cores(spark))
+    late: list[Piece] = []
+    if tasks is None or work.rows != "all":
+        pieces = plan_pieces(work, root, cores(spark))
+        late = [piece for piece in pieces if not piece.runs]
+        chunks = divide_pieces([piece for piece in pieces if piece.runs], cores(spark))
     else:
         chunks = [[Piece((run,)) for run in chunk] for chunk in _deal_evenly(work.todo, tasks)]
-    specs = [[spec for piece in chunk for spec in _describe_piece(piece, root)] for chunk in chunks]
     report = None if monitor is None else lambda *_: monitor.update()
     simulate = complete_runs if isinstance(spark, LocalThreads) else simulate_runs
-    rows = run_tasks(spark, specs, simulate, _OUTCOME_DDL, report)
+    outcomes: list[Outcome] = []
+    for job in (chunks, [[piece] for piece in late]):
+        specs = [[spec for piece in chunk for spec in _describe_piece(piece, root, work.rows)] for chunk in job]
+        rows = run_tasks(spark, specs, simulate, _OUTCOME_DDL, report).to_pylist() if specs else []
+        outcomes += [Outcome(**row) for row in rows]
+    discard_scratch(root)
     if monitor is not None:
         monitor.update()
-    outcomes = [Outcome(**row) for row in rows.to_pylist()]
     return tuple(sorted(outcomes, key=lambda outcome: (outcome.experiment, outcome.seed)))
 
 
@@ -226,9 +255,33 @@ def complete_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
             with suppress(Exception):  # `endive metrics` measures again, and reports what is wrong
                 keep_unit(spec, measure_unit(spec, is_checked=True))
             continue
+        if isinstance(spec, KeepSpec):
+            yield _to_batch(_keep(spec))
+            continue
         document = Document.model_validate(json.loads(spec.document))
         outcome = complete_run(document, spec.seed, Path(spec.root), spec.experiment)
-        yield pa.RecordBatch.from_pylist([asdict(outcome)], schema=_OUTCOME_SCHEMA)
+        yield _to_batch([outcome])
+
+
+def _to_batch(outcomes: Iterable[Outcome]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([asdict(outcome) for outcome in outcomes], schema=_OUTCOME_SCHEMA)
+
+
+def _keep(spec: KeepSpec) -> Iterator[Outcome]:
+    """Measure a unit of the scratch directory and move its runs; yield failures. The runs stay there if one of them failed."""
+    root, scratch = Path(spec.target), Path(spec.unit.root)
+    try:
+        measured = measure_unit(spec.unit, is_checked=True)
+        if measured.damaged:
+            return
+        keep_unit(replace(spec.unit, root=spec.target), measured, scratch)
+        for name, seeds in spec.unit.experiments.items():
+            for seed in seeds:
+                transfer_run(root, name, seed, spec.rows)
+    except Exception as error:
+        for name, seeds in spec.unit.experiments.items():
+            text = f"{type(error).__name__}: {error}"
+            yield from (Outcome(hash_of(name) or name, seed, "failed", error=text) for seed in seeds)
 
 
 def describe_run(run: PlannedRun, root: Path) -> str:
@@ -237,10 +290,12 @@ def describe_run(run: PlannedRun, root: Path) -> str:
     return _SPEC.dump_json(RunSpec(str(root.resolve()), document, run.point.experiment, run.seed)).decode()
 
 
-def _describe_piece(piece: Piece, root: Path) -> Iterator[str]:
-    yield from (describe_run(run, root) for run in piece.runs)
+def _describe_piece(piece: Piece, root: Path, rows: KeptRows) -> Iterator[str]:
+    place = root if rows == "all" else scratch_directory(root)
+    yield from (describe_run(run, place) for run in piece.runs)
     if piece.unit is not None:
-        yield _UNIT.dump_json(piece.unit).decode()
+        unit = replace(piece.unit, root=str(place.resolve()))
+        yield _SPEC.dump_json(unit if rows == "all" else KeepSpec(piece.unit.root, unit, rows)).decode()
 
 
 def _deal_evenly(runs: Sequence[PlannedRun], tasks: int) -> list[list[PlannedRun]]:

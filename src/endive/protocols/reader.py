@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from endive.config.errors import ConfigError, Problem, problems_of
 from endive.input_files import UnreadableError, parse_toml, read_text
-from endive.protocols.schema import ProtocolDocument, StepSection, contradictions, discovering_step, phases_of
+from endive.protocols.protocol_file import ProtocolDocument, StepSection, contradictions, discovering_step, phases_of
 from endive.transaction.protocol import Protocol, ProtocolStep, Steps
 
 _PHASE_OF_KEY = {"checkpoints.steps": "checkpoint"}
@@ -45,8 +45,9 @@ class ProtocolFile:
         """Keys of ``[transaction]`` that the protocol sets unless the configuration does."""
         retries = self.document.retries
         found: dict[str, Any] = {"retry": retries.limit, "retry_backoff": retries.backoff.model_dump(exclude_unset=True)}
-        if retries.total_timeout_ms is not None:
-            found["total_timeout_ms"] = retries.total_timeout_ms
+        for name in ("total_timeout_ms", "operation_timeout_ms"):
+            if getattr(retries, name) is not None:
+                found[name] = getattr(retries, name)
         return found
 
     @property
@@ -175,6 +176,7 @@ def _build(document: ProtocolDocument, name: str) -> Protocol:
         rebases=conflicts.rebases,
         checkpoint_every=checkpoints.every,
         checkpoint_by_writer=checkpoints.by == "writer",
+        limited_operations=frozenset(document.retries.operation_timeout_for),
     )
 
 

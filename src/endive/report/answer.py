@@ -14,6 +14,7 @@ from endive.analysis.estimates import FEWEST_SEEDS, Estimate
 from endive.analysis.metric import more_is_better
 from endive.analysis.run_metrics import BOUNDED, window_of
 from endive.analysis.saturation import LEAST_SUCCESS, LEAST_THROUGHPUT
+from endive.analysis.table_growth import day_of_limit
 from endive.formatting import (
     capitalize,
     format_count,
@@ -31,6 +32,7 @@ from endive.formatting import (
 from endive.report import phrases
 from endive.report.comparison import Side, compare_sides, group_runs
 from endive.report.figures.common import format_place
+from endive.report.figures.time_series import LIMIT
 from endive.report.phrases import (
     describe_drift,
     describe_growth,
@@ -453,14 +455,11 @@ def _warn_windows(study: Study, totals: list[Row]) -> Iterator[str]:
         worst, text = max(over, key=lambda each: each[0]["in_flight"] / each[0]["transactions"])
         detail = text.removeprefix("Overloaded: ").removesuffix(" A longer run does not help.")
         yield f"{len(over)} of {len(totals)} experiments are overloaded. With {_name_point(study, worst)}, {detail}"
+    yield from _describe_bottlenecks(study, totals)
     sustained = [row for row in totals if row["saturated"] is None]
     if len(totals) == 1:
-        limit = study.manifest.experiments[totals[0]["experiment"]].parameters.get("param_catalog_metadata_limit_bytes")
         drift = describe_drift(totals) if sustained else describe_growth(totals)
-        limited = describe_limit(totals[0], limit if isinstance(limit, int) else None)
-        workers = study.manifest.experiments[totals[0]["experiment"]].parameters.get("param_catalog_workers")
-        busy = describe_utilization(totals, workers if isinstance(workers, int) else 0)
-        yield from (text for text in (busy, drift, limited) if text is not None)
+        yield from () if drift is None else (drift,)
         return
     growing = [text for row in totals if (text := describe_growth([row])) is not None]
     if growing:
@@ -476,6 +475,22 @@ def _warn_windows(study: Study, totals: list[Row]) -> Iterator[str]:
             f"{len(short_runs) - drifting} of {len(totals)} experiments have not reached a steady state. "
             f"Set simulation.duration_ms to at least {needed}."
         )
+
+
+def _describe_bottlenecks(study: Study, totals: list[Row]) -> Iterator[str]:
+    """Yield the utilization of the busiest catalog, and the first day on which metadata.json reaches its limit."""
+    busy, limited = [], []
+    for row in totals:
+        parameters = study.manifest.experiments[row["experiment"]].parameters
+        workers, limit = parameters.get("param_catalog_workers"), parameters.get(LIMIT)
+        text = describe_utilization([row], workers if isinstance(workers, int) else 0)
+        if text is not None:
+            busy.append((row["catalog_utilization"], row, text))
+        if isinstance(limit, int) and (text := describe_limit(row, limit)) is not None:
+            limited.append((-day_of_limit(row, limit), row, text))
+    for found in filter(None, (busy, limited)):
+        _, row, text = max(found, key=lambda each: each[0])
+        yield text if len(totals) == 1 else f"With {_name_point(study, row)}, {text.replace('The', 'the', 1)}"
 
 
 def _select_totals(study: Study) -> list[Row]:

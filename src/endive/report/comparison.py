@@ -385,7 +385,7 @@ def judge_condition(condition: Condition, a: Side, b: Side, pairing: Pairing) ->
 
 def _estimate_ratio(condition: Condition, a: Side, b: Side, pairing: Pairing) -> Estimate | None:
     """Estimate the ratio of B to A."""
-    found = _estimate_difference(a, b, pairing, Subject(condition.metric, condition.workload_class, condition.operation))
+    found = _estimate_difference(a, b, pairing, condition.subject)
     if found is None or found.ratio is None:
         return None
     width = float("inf") if found.ratio_half_width is None else found.ratio_half_width

@@ -20,8 +20,7 @@ from endive.formatting import finite, format_count, format_duration, format_numb
 from endive.output_files import check_writable, write_text
 from endive.report.figures.load_curves import build_search_figure
 from endive.report.paper import save_figure
-from endive.report.phrases import describe_compilation, describe_drift, describe_window
-from endive.runs.execute import prepare_run
+from endive.report.phrases import describe_drift, describe_window, note_compilation
 from endive.runs.identity import code_version, parameters
 from endive.runs.layout import FRONTIER, REPLICATIONS_FOLDER
 from endive.studies.frontier import Question, estimate_at
@@ -54,11 +53,7 @@ def answer_frontier(question: Question, folder: Path, options: MetricsOptions, n
     started = time.perf_counter()
     check_writable(folder)
     replications = Replications(folder / REPLICATIONS_FOLDER, options)
-    compilation = describe_compilation(
-        prepare_run(question.document(question.search.start), seed=0, among_many=True).simulation.choice
-    )
-    if compilation is not None:
-        note(compilation)
+    note_compilation(question.document(question.search.start), note)
     ends = format_load(question, question.search.start), format_load(question, question.search.highest)
     note(f"searching for {question.condition.text} over {question.vary}, from {ends[0]} to {ends[1]}")
     found = find_frontier(

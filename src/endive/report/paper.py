@@ -79,11 +79,7 @@ class Sheet:
 
 
 def parse_length(text: str, option: str) -> float:
-    """Parse a length such as 3.3in, 84mm or 240pt into inches.
-
-    Raises:
-        ReportError: The text is not a length.
-    """
+    """Parse a length such as 3.3in, 84mm or 240pt into inches. Raises ReportError if the text is not a length."""
     found = _LENGTH.match(text)
     if found is None or float(found["number"]) <= 0.0:
         raise ReportError(f"{option} {text}: expected a number with in, cm, mm or pt, such as 3.3in")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from endive.analysis.conditions import format_bound, format_metric
@@ -14,6 +14,7 @@ from endive.analysis.run_metrics import window_of
 from endive.analysis.table_growth import DAY_MS, GROWTH, day_of_limit
 from endive.analysis.warmup import Window
 from endive.catalog.kinds import CATALOG_KINDS
+from endive.config import Document
 from endive.config.schema import CLASS_KEYS
 from endive.formatting import (
     capitalize,
@@ -27,6 +28,7 @@ from endive.formatting import (
     is_known,
     join_names,
 )
+from endive.runs.execute import prepare_run
 from endive.runs.parameters import PREFIX, SCENARIO_COLUMN
 from endive.simulation.columns import TIME_WORDS
 from endive.simulation.runner import Choice
@@ -64,6 +66,7 @@ _PARAMETERS = {
     "transaction_partition_range": ("partition range", ""),
     "transaction_manifests_hit": ("manifests rewritten", ""),
     "transaction_total_timeout_ms": ("commit timeout", "ms"),
+    "transaction_operation_timeout_ms": ("operation timeout", "ms"),
     "table_manifests": ("manifests", ""),
     "table_delete_manifests": ("delete manifests", ""),
     "table_snapshots": ("snapshots", ""),
@@ -380,10 +383,19 @@ def explain_ranges(cells: Iterable[str]) -> str | None:
     )
 
 
+_COMPILATIONS = {
+    "first": "compiling the engine for this commit path and catalog, once (about 5 s)",
+    "beside": "running on the reference engine while the compiled engine is built for the next run",
+}
+
+
 def describe_compilation(choice: Choice) -> str | None:
     """Return a note where a kernel is compiled before or during a run."""
-    if choice.compiles == "first":
-        return "compiling the engine for this commit path and catalog, once (about 5 s)"
-    if choice.compiles == "beside":
-        return "running on the reference engine while the compiled engine is built for the next run"
-    return None
+    return _COMPILATIONS.get(choice.compiles)
+
+
+def note_compilation(document: Document, note: Callable[[str], None]) -> None:
+    """Note that a kernel is compiled before or during many runs of a configuration."""
+    text = describe_compilation(prepare_run(document, seed=0, among_many=True).simulation.choice)
+    if text is not None:
+        note(text)

@@ -17,10 +17,9 @@ from endive.analysis.halving import Dimension
 from endive.formatting import format_number, join_names
 from endive.output_files import check_writable, whole_file, write_text
 from endive.report.frontier_answer import Note, origin_of
-from endive.report.phrases import describe_compilation
+from endive.report.phrases import note_compilation
 from endive.report.style import PALETTE, QUIET
 from endive.report.verdicts import name_subject
-from endive.runs.execute import prepare_run
 from endive.runs.layout import REPLICATIONS_FOLDER, SCREENING
 from endive.studies.measure import MetricsOptions
 from endive.studies.replicate import Replications
@@ -45,9 +44,7 @@ def answer_screening(
     started = time.perf_counter()
     check_writable(folder)
     replications = Replications(folder / REPLICATIONS_FOLDER, options)
-    compilation = describe_compilation(prepare_run(question.make_document({}), seed=0, among_many=True).simulation.choice)
-    if compilation is not None:
-        note(compilation)
+    note_compilation(question.make_document({}), note)
     runs = trajectories * (len(question.parameters) + 1) * seeds
     note(f"{len(question.parameters)} parameters, {trajectories} trajectories, {runs} runs; finished runs are reused")
 

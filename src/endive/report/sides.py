@@ -13,12 +13,11 @@ from endive.analysis.run_metrics import ALL
 from endive.analysis.warmup import common_window
 from endive.config import ConfigError, Document, Problem
 from endive.config.load import load_document, read_toml
-from endive.config.sweep import SCENARIO, Sweep
+from endive.config.sweep_file import SCENARIO, Sweep
 from endive.formatting import join_names
 from endive.output_files import check_writable
 from endive.report.comparison import Side, load_side
-from endive.report.phrases import describe_compilation, describe_drift
-from endive.runs.execute import prepare_run
+from endive.report.phrases import describe_drift, note_compilation
 from endive.runs.identity import code_version
 from endive.runs.layout import REPLICATIONS_FOLDER, label_of
 from endive.runs.parameters import scenario_of
@@ -164,9 +163,7 @@ def make_sides(
         if document is None:
             windows.append(stored[place].window)
             continue
-        compilation = describe_compilation(prepare_run(document, seed=0, among_many=True).simulation.choice)
-        if compilation is not None:
-            note(compilation)
+        note_compilation(document, note)
         before = replications.runs
         windows.append(replications.window(document, wanted))
         new_runs[place] = replications.runs - before

@@ -87,11 +87,7 @@ class Place:
 
 
 def find_place(path: Path) -> Place:
-    """Find the runs at a path.
-
-    Raises:
-        ReportError: The path has no finished run.
-    """
+    """Find the runs at a path. Raises ReportError if the path has no finished run."""
     if not path.exists():
         raise ReportError(f"{path}: no such file or directory")
     if path.is_file():
@@ -349,11 +345,7 @@ def _measure_runs(place: Place, options: MetricsOptions) -> tuple[Inventory, dic
 def _select_version(
     path: Path, manifest: Inventory, tables: Mapping[str, pa.Table], wanted: str | None
 ) -> tuple[Inventory, dict[str, pa.Table]]:
-    """Return the results of one code version.
-
-    Raises:
-        ReportError: No version matches, or several do.
-    """
+    """Return the results of one code version. Raises ReportError if no version matches, or several do."""
     versions: dict[str, list[str]] = {}
     for name, experiment in manifest.experiments.items():
         if experiment.runs:

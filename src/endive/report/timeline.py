@@ -24,6 +24,7 @@ from endive.report import ReportError, phrases
 from endive.report.figure import Axis, Figure
 from endive.report.study_data import RunPlace, Study
 from endive.report.style import PART_COLOURS
+from endive.runs.stored import rows_missing
 from endive.simulation import Simulation, SimulationConfig
 from endive.simulation.rows import Progress
 from endive.simulation.runner import EngineError
@@ -61,11 +62,10 @@ class Replay:
 
 
 def read_stored_row(run: RunPlace, txn: int) -> Row:
-    """Return the stored row of a transaction.
-
-    Raises:
-        ReportError: The run has no such transaction.
-    """
+    """Return the stored row of a transaction. Raises ReportError if the run has no such transaction."""
+    kept = run.record.get("rows_kept", "all")
+    if kept != "all":
+        raise ReportError(f"{run.results}: {rows_missing(kept)}")
     rows = pq.read_table(run.results, columns=list(_KEPT), filters=[("txn_id", "=", txn)]).to_pylist()
     if not rows:
         last = pc.max(pq.read_table(run.results, columns=["txn_id"]).column("txn_id")).as_py()
@@ -146,11 +146,11 @@ def _check_replay(run: RunPlace, replay: Replay, until_ms: float) -> None:
 MOST_LANES = 30
 _MOST_WINNERS = 4
 _TIME = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|min|h)?\s*$")
-_READ, _RUNTIME, _ATTEMPT, _CONFLICT, _BACKOFF, _COMMIT = phrases.TIME_PARTS.values()
+_READ, _RUNTIME, _ATTEMPT, _CONFLICT_IO, _BACKOFF, _COMMIT = phrases.TIME_PARTS.values()
 _STEPS = {"catalog_read": _READ, "runtime": _RUNTIME, "backoff": _BACKOFF, "commit": _COMMIT, "commit_failed": _COMMIT}
 """Part of the time that ends with an event. The part of I/O depends on the events before it."""
-_COMMITTED, _REFUSED, _ABORTED = "committed", "refused", "aborted"
-COLOURS = {**PART_COLOURS, _COMMITTED: "#000000", _REFUSED: "#CC0000", _ABORTED: "#882255"}
+_COMMITTED, _CONFLICT, _ABORTED = "committed", "conflict", "aborted"
+COLOURS = {**PART_COLOURS, _COMMITTED: "#000000", _CONFLICT: "#CC0000", _ABORTED: "#882255"}
 
 
 def parse_time(text: str, option: str) -> float:
@@ -265,8 +265,8 @@ def _list_spans(replay: Replay, txn: int, events: list[Row]) -> Iterator[Span]:
         elif name == "runtime":
             io, working = _ATTEMPT, True
         elif name in ("commit", "commit_failed"):
-            yield Span(txn, _COMMITTED if name == "commit" else _REFUSED, time, time, attempt, read_ms)
-            io = _CONFLICT
+            yield Span(txn, _COMMITTED if name == "commit" else _CONFLICT, time, time, attempt, read_ms)
+            io = _CONFLICT_IO
         elif name == "conflict":
             io = _ATTEMPT
         elif name == "restart":
@@ -281,15 +281,15 @@ def _label_losses(rows: list[dict[str, Any]]) -> None:
     """Label the first row of each lane with the transactions that invalidated its commits, and the total delay."""
     lost: dict[int, list[dict[str, Any]]] = {}
     for row in rows:
-        if row["part"] == _REFUSED:
+        if row["part"] == _CONFLICT:
             lost.setdefault(row["txn"], []).append(row)
     for row in rows:
         own = lost.pop(row["txn"], [])
-        winners = [f"#{loss['beaten_by']}" for loss in own if loss["beaten_by"] is not None]
+        winners = [f"#{loss['invalidated_by']}" for loss in own if loss["invalidated_by"] is not None]
         more = f" and {len(winners) - _MOST_WINNERS} more" if len(winners) > _MOST_WINNERS else ""
         names = ", ".join(winners[:_MOST_WINNERS]) + more
-        paid = sum(loss["paid_ms"] or 0.0 for loss in own)
-        row["losses"] = f"lost to {names}" + (f": +{paid:,.0f} ms" if paid else "") if names else ""
+        delay = sum(loss["delay_ms"] or 0.0 for loss in own)
+        row["losses"] = f"lost to {names}" + (f": +{delay:,.0f} ms" if delay else "") if names else ""
 
 
 def _order_lanes(busy: list[Span], txn: int | None) -> list[int]:
@@ -302,13 +302,13 @@ def _order_lanes(busy: list[Span], txn: int | None) -> list[int]:
 
 def _make_row(replay: Replay, span: Span, spans: list[Span]) -> dict[str, Any]:
     about = replay.rows[span.txn]
-    behind: list[int] = _list_winners(replay, span) if span.part == _REFUSED else []
-    paid = _find_retry_delay(span, spans) if span.part == _REFUSED else None
+    behind: list[int] = _list_winners(replay, span) if span.part == _CONFLICT else []
+    delay = _find_retry_delay(span, spans) if span.part == _CONFLICT else None
     text = ""
     if behind:
         text = f"by #{behind[-1]}" if len(behind) == 1 else f"by #{behind[-1]} ({len(behind)} behind)"
-    if paid is not None:
-        text += f", +{paid:,.0f} ms"
+    if delay is not None:
+        text += f", +{delay:,.0f} ms"
     return {
         "lane": f"#{span.txn} {phrases.name_operation(about['operation_type'])}",
         "txn": span.txn,
@@ -318,21 +318,21 @@ def _make_row(replay: Replay, span: Span, spans: list[Span]) -> dict[str, Any]:
         "attempt": span.attempt,
         "start_s": max(span.start_ms, replay.start_ms) / 1000.0,
         "end_s": min(span.end_ms, replay.end_ms) / 1000.0,
-        "beaten_by": behind[-1] if behind else None,
-        "commits_behind": len(behind) if span.part == _REFUSED else None,
-        "paid_ms": paid,
+        "invalidated_by": behind[-1] if behind else None,
+        "commits_behind": len(behind) if span.part == _CONFLICT else None,
+        "delay_ms": delay,
         "text": text.removeprefix(", "),
     }
 
 
-def _list_winners(replay: Replay, refused: Span) -> list[int]:
+def _list_winners(replay: Replay, conflict: Span) -> list[int]:
     """Return the conflicting transactions that committed between the read of an attempt and its failure."""
-    between = (other for time, other in replay.commits if refused.based_on_ms < time <= refused.end_ms)
-    return [other for other in between if replay.can_conflict(refused.txn, other)]
+    between = (other for time, other in replay.commits if conflict.based_on_ms < time <= conflict.end_ms)
+    return [other for other in between if replay.can_conflict(conflict.txn, other)]
 
 
-def _find_retry_delay(refused: Span, spans: list[Span]) -> float | None:
+def _find_retry_delay(conflict: Span, spans: list[Span]) -> float | None:
     """Return the time from a failed attempt to the start of the next one; None if there was none."""
-    own = (span.start_ms for span in spans if span.txn == refused.txn and span.part == _COMMIT)
-    later = min((start for start in own if start >= refused.end_ms), default=None)
-    return None if later is None else later - refused.end_ms
+    own = (span.start_ms for span in spans if span.txn == conflict.txn and span.part == _COMMIT)
+    later = min((start for start in own if start >= conflict.end_ms), default=None)
+    return None if later is None else later - conflict.end_ms

@@ -36,7 +36,7 @@ def structure_problem(run: StoredRun) -> str | None:
     if problem is not None:
         return problem
     try:
-        _open_results(run.results, run.provenance["rows"]).close()
+        _open_results(run.results, _count_kept(run)).close()
     except UnsoundError as error:
         return str(error)
     return None
@@ -49,15 +49,24 @@ def results_problem(run: StoredRun) -> str | None:
         return problem
     invariants = RowInvariants(_classes(run), _closed_classes(run))
     try:
-        for batch in read_batches(run.results, run.provenance["rows"]):
+        for batch in read_batches(run.results, _count_kept(run)):
             invariants.check(batch)
-        invariants.check_complete()
-        invariants.check_summary(read_record(run.directory / SUMMARY, SummaryRecord)["total"])
+        total = read_record(run.directory / SUMMARY, SummaryRecord)["total"]
+        if run.rows_kept == "all":
+            invariants.check_complete()
+            invariants.check_summary(total)
+        elif total["transactions"] != run.provenance["rows"]:
+            return f"its summary has {total['transactions']} transactions, but {run.provenance['rows']} were recorded"
     except (UnsoundError, RowError) as error:
         return str(error)
     except RecordError as error:
         return f"damaged: {error}"
     return _checksum_problem(run)
+
+
+def _count_kept(run: StoredRun) -> int:
+    found: int = run.provenance.get("kept", run.provenance["rows"])
+    return found
 
 
 def read_batches(path: Path, rows: int) -> Iterator[pa.RecordBatch]:

@@ -286,7 +286,7 @@ def complete_run(document: Document, seed: int, root: Path, experiment: str) -> 
             return Outcome(experiment, seed, "failed", error=error)
         files = place_run(prepared, root)
         stored = StoredRun(files.results.parent)
-        if stored.problem() is None:
+        if stored.problem() is None and stored.keeps("all"):
             return Outcome(experiment, seed, "found", stored.provenance["rows"])
         finished = execute_run(prepared, files)
     except Exception as error:

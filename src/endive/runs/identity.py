@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from endive.catalog import ServiceSettings
-from endive.config.arrivals import Closed
+from endive.config.arrival_keys import Closed
 from endive.config.components import components_identity
 from endive.config.protocol_checks import protocol_content, protocol_name
 from endive.config.resolve import resolve_classes

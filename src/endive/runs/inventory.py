@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from endive.config.sweep_file import KeptRows
 from endive.runs.layout import CONFIG, PROVENANCE, hash_of, label_of
 from endive.runs.parameters import Value, flat_parameters
-from endive.runs.stored import NAME_PROBLEM, StoredExperiment, StoredRun, find_experiments, find_orphans
+from endive.runs.stored import NAME_PROBLEM, StoredExperiment, StoredRun, find_experiments, find_orphans, rows_missing
 
 
 class PipelineError(RuntimeError):
@@ -45,6 +46,7 @@ class RecordedRun:
     seed: int
     rows: int
     results_sha256: str
+    rows_kept: KeptRows = "all"
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,13 @@ class Inventory:
     def runs(self) -> int:
         """Number of finished runs."""
         return sum(len(experiment.runs) for experiment in self.experiments.values())
+
+    def require_rows(self, root: Path, names: Iterable[str] | None = None) -> None:
+        """Raise PipelineError if rows of some experiments, by default of all, were not all kept."""
+        for name in self.experiments if names is None else names:
+            for run in self.experiments[name].runs:
+                if run.rows_kept != "all":
+                    raise PipelineError(f"{root}: {rows_missing(run.rows_kept)} ({name} seed {run.seed})", usage=True)
 
     def digest(self) -> str:
         """Return a hash of the results and parameters that the inventory lists, independent of when and where they were written."""
@@ -160,7 +169,7 @@ def experiment_from_records(label: str, digest: str, records: Sequence[Mapping[s
         directory: Where its configuration lies, which names the providers.
     """
     parameters = records[0]["parameters"]
-    runs = sorted((RecordedRun(int(each["seed"]), int(each["rows"]), str(each["results_sha256"])) for each in records), key=_seed)
+    runs = sorted((_recorded_run(each) for each in records), key=lambda run: run.seed)
     return Experiment(
         label,
         digest,
@@ -171,5 +180,6 @@ def experiment_from_records(label: str, digest: str, records: Sequence[Mapping[s
     )
 
 
-def _seed(run: RecordedRun) -> int:
-    return run.seed
+def _recorded_run(record: Mapping[str, Any]) -> RecordedRun:
+    kept: KeptRows = record.get("rows_kept", "all")
+    return RecordedRun(int(record["seed"]), int(record["rows"]), str(record["results_sha256"]), kept)

@@ -6,6 +6,7 @@
     ROOT/metrics/by_run.parquet  by_run.csv  ...  units/KEY.parquet
     ROOT/report.html  ROOT/figures/
     ROOT/studies/LABEL.toml  LABEL.json                                     the file of a study, and what it plans
+    ROOT/.rows/LABEL-HASH/...                                               runs whose rows are not kept, until they are measured
 
 A run without a label lies beside its ``output_path``: ``out.parquet``, ``out.summary.json``, ``out.provenance.json`` and so on.
 """
@@ -133,6 +134,11 @@ def study_plan(root: Path, label: str) -> Path:
 def study_plans(root: Path) -> list[Path]:
     """Return the plans of studies that a directory of experiments has, by label."""
     return sorted((root / _STUDIES_FOLDER).glob("*.json"))
+
+
+def scratch_directory(root: Path) -> Path:
+    """Return the directory of experiments for runs whose rows are not kept, until they are measured."""
+    return root / ".rows"
 
 
 def dataset_folder(root: Path) -> Path:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from endive.config.sweep import SCENARIO
+from endive.config.sweep_file import SCENARIO
 from endive.input_files import UnreadableError, read_toml
 from endive.runs.layout import CONFIG
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,7 +12,8 @@ from typing import Any
 
 from endive.config.errors import ConfigError, Problem
 from endive.config.schema import Document
-from endive.config.sweep import Sweep
+from endive.config.sweep_file import KeptRows, Sweep
+from endive.formatting import format_bytes
 from endive.runs.effort import Effort, estimate_effort
 from endive.runs.identity import compute_experiment_hash
 from endive.runs.layout import named_experiment, run_directory
@@ -45,6 +46,7 @@ class SweepPlan:
     name: str
     points: tuple[SweepPoint, ...]
     seeds: tuple[int, ...]
+    rows: KeptRows = "all"
 
     @property
     def runs(self) -> int:
@@ -69,7 +71,24 @@ def plan_sweep(sweep: Sweep) -> SweepPlan:
         raise ConfigError(str(sweep.path), same.values())
     if not points:
         raise ConfigError(str(sweep.path), [Problem("exclude", "leaves no point")])
-    return SweepPlan(sweep.name, tuple(points.values()), sweep.seeds)
+    rows = sweep.rows or _rows_for(tuple(points.values()), len(sweep.seeds))
+    return SweepPlan(sweep.name, tuple(points.values()), sweep.seeds, rows)
+
+
+MOST_BYTES = 20 * 2**30
+"""Estimated size of all rows of a sweep up to which they are kept by default."""
+
+
+def _rows_for(points: Sequence[SweepPoint], seeds: int) -> KeptRows:
+    size = sum((point.effort for point in points), Effort()).disk_bytes * seeds
+    return "all" if size <= MOST_BYTES else "sample"
+
+
+def describe_rows(rows: KeptRows, is_default: bool) -> str:
+    """Say which rows of a sweep are kept, and why."""
+    kept = "one in 100 transactions is" if rows == "sample" else "no rows are"
+    reason = f": all would take more than {format_bytes(MOST_BYTES)}" if is_default else ""
+    return f"{kept} kept, beside summaries and metrics{reason}; `--rows all` keeps all"
 
 
 @dataclass(frozen=True)
@@ -99,6 +118,10 @@ class Work:
     """Runs whose files are damaged, and what is wrong with each."""
     older: int = 0
     """Experiments of the same label that an older version of the model made."""
+    rows: KeptRows = "all"
+    """Rows to keep."""
+    points: tuple[SweepPoint, ...] = ()
+    """All points of the plan."""
 
     @cached_property
     def effort(self) -> Effort:
@@ -110,16 +133,18 @@ def remaining_work(plan: SweepPlan, root: Path) -> Work:
     """Find which runs are finished, by their checksums, and which are still to do."""
     runs = [PlannedRun(point, seed) for point in plan.points for seed in plan.seeds]
     with ThreadPoolExecutor(min(16, 4 * (os.cpu_count() or 1))) as pool:
-        found = list(pool.map(lambda run: _state(StoredRun(run.directory(root))), runs))
+        found = list(pool.map(lambda run: _state(StoredRun(run.directory(root)), plan.rows), runs))
     todo = tuple(run for run, state in zip(runs, found, strict=True) if state is not None)
     damaged = tuple(f"{run.point.experiment}/{run.seed}: {state}" for run, state in zip(runs, found, strict=True) if state)
     older = sum(each.label == plan.name and not each.of_this_version for each in find_experiments(root))
-    return Work(todo, len(runs) - len(todo), damaged, older)
+    return Work(todo, len(runs) - len(todo), damaged, older, plan.rows, plan.points)
 
 
-def _state(stored: StoredRun) -> str | None:
-    """Return None if the run is whole, nothing to say if it was never run, and otherwise what is wrong with it."""
+def _state(stored: StoredRun, rows: KeptRows) -> str | None:
+    """Return None if the run is whole, "" if it was never run or has fewer rows, and otherwise what is wrong."""
     if not stored.directory.exists():
         return ""
     problem = stored.problem()
+    if problem is None and not stored.keeps(rows):
+        return ""
     return problem if problem is None or stored.results.exists() else ""

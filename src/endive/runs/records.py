@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from endive.config.errors import problems_of
+from endive.config.sweep_file import KeptRows
 from endive.config.values import MOST_MS
 from endive.input_files import UnreadableError, in_short, read_json
 
@@ -51,6 +52,9 @@ class Provenance(Record):
     rows: Count
     results_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     parameters: Parameters
+    rows_kept: KeptRows = "all"
+    kept: Count | None = None
+    """Number of rows that are kept, if they are not all."""
     code_version: str = ""
     experiment_hash: str = ""
     engine: str = "?"

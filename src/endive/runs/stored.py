@@ -13,11 +13,21 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from endive.config.sweep_file import KEPT_ROWS, KeptRows
 from endive.input_files import UnreadableError, read_toml
 from endive.output_files import checksum, find_leftovers
 from endive.runs.identity import code_version
-from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, hash_of, is_experiment, is_seed, label_of
+from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, hash_of, is_experiment, is_seed, label_of, scratch_directory
 from endive.runs.records import ExperimentName, RecordError, read_provenance
+
+ROWS_KEPT = b"endive.rows"
+"""Key of the metadata of results files that have not all rows."""
+
+
+def rows_missing(kept: KeptRows) -> str:
+    """Say that the rows of a run were not all kept, and what to run."""
+    found = "only a sample of its rows was kept" if kept == "sample" else "its rows were not kept"
+    return f"{found}, and this needs all of them; `endive sweep FILE --rows all` keeps them"
 
 
 @dataclass(frozen=True)
@@ -49,6 +59,16 @@ class StoredRun:
             return read_provenance(self.directory / PROVENANCE)
         except RecordError as error:
             return error
+
+    @property
+    def rows_kept(self) -> KeptRows:
+        """Rows that are kept; see ``kept_rows``."""
+        found: KeptRows = self.provenance.get("rows_kept", "all")
+        return found
+
+    def keeps(self, rows: KeptRows) -> bool:
+        """Return whether at least these rows are kept."""
+        return KEPT_ROWS.index(self.rows_kept) <= KEPT_ROWS.index(rows)
 
     def problem(self) -> str | None:
         """Return what is wrong with the run; None if it is complete. Reads the results, to compare their checksum."""
@@ -172,6 +192,7 @@ def removable(root: Path, *, incomplete: bool, old: bool) -> list[Path]:
         elif incomplete:
             found += [run.directory for run in experiment.runs if run.problem() is not None]
     if incomplete:
+        found += [scratch for scratch in [scratch_directory(root)] if scratch.is_dir()]
         within = set(found)
         found += [path for path in sorted(find_leftovers(root)) if within.isdisjoint(path.parents)]
     return found

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 import tomli_w
 from pydantic import Field, model_validator
 
-from endive.config.sweep import SCENARIO, Sweep
+from endive.config.sweep_file import SCENARIO, KeptRows, Sweep
 from endive.input_files import UnreadableError, leading_comment, read_toml
 from endive.output_files import is_living, this_writer, write_text
 from endive.runs.layout import CONFIG, label_of, run_directory, study_file, study_plan, study_plans
@@ -77,7 +77,7 @@ def keep_study(root: Path, sweep: Sweep, plan: SweepPlan) -> None:
             point.directory(root).name: PlannedExperiment(values=dict(point.values), cpu_seconds=point.effort.cpu_seconds)
             for point in plan.points
         },
-        arguments=[*(["--quick"] if sweep.quick else []), *_seeds_argument(plan.seeds)],
+        arguments=[*(["--quick"] if sweep.quick else []), *_seeds_argument(plan.seeds), *_rows_argument(plan.rows)],
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         writer=this_writer(),
     )
@@ -93,6 +93,10 @@ def _seeds_argument(seeds: Sequence[int]) -> list[str]:
     if list(seeds) != list(range(seeds[0], seeds[0] + len(seeds))):
         return []
     return ["--seeds", f"{seeds[0]}-{seeds[-1]}"]
+
+
+def _rows_argument(rows: KeptRows) -> list[str]:
+    return [] if rows == "all" else ["--rows", rows]
 
 
 def keep_names(root: Path, plan: SweepPlan) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from endive.config.aliases import ICEBERG_RETRY, value_at
-from endive.config.arrivals import scale_arrivals
+from endive.config.arrival_keys import scale_arrivals
 from endive.config.errors import ConfigError
 from endive.config.load import check_document
 from endive.config.resolve import ResolvedClass, resolve_classes
@@ -20,7 +20,7 @@ from endive.config.values import duration_ms
 from endive.report import phrases
 from endive.runs.identity import compute_experiment_hash
 from endive.serve.messages import Change, Tree
-from endive.serve.settings import put, remove, settle
+from endive.serve.page_configuration import put, remove, settle
 from endive.table import OperationSettings
 from endive.table.operations import ISOLATED, traits_of
 from endive.transaction.paths import PYICEBERG

@@ -115,14 +115,14 @@ class ComparedRow:
 
 @dataclass(frozen=True)
 class Compared:
-    """A against B, as ``endive compare`` reports it."""
+    """A against B, as ``endive compare`` reports it; only the sentence if the two have no common window."""
 
     sentence: str
-    pairs: tuple[str, ...]
-    warnings: tuple[str, ...]
-    seeds: tuple[int, ...]
-    window: str
-    rows: tuple[ComparedRow, ...]
+    pairs: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+    window: str = ""
+    rows: tuple[ComparedRow, ...] = ()
 
 
 @dataclass(frozen=True)

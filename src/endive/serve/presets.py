@@ -13,7 +13,7 @@ from typing import Any
 from endive.config.errors import ConfigError
 from endive.input_files import UnreadableError, first_sentence, leading_comment
 from endive.serve.messages import Tree
-from endive.serve.settings import files_of, read_tree
+from endive.serve.page_configuration import files_of, read_tree
 from endive.transaction.paths import ICEBERG, RETRY_POLICY
 from endive.workload.arrivals import PERIODIC_JOB, WRITERS
 
@@ -29,10 +29,17 @@ DEFAULT: Tree = {
             PERIODIC_JOB.key: {"interval_ms": "10min", "phase_ms": "5min"},
             "operation": "rewrite_files",
             "runtime": {"median": "2min", "sigma": 0.3},
+            "real_conflict_probability": 0.0,
+        },
+        "expiry": {
+            PERIODIC_JOB.key: {"interval_ms": "10min"},
+            "operation": "expire_snapshots",
+            "max_snapshot_age_ms": "1h",
+            "runtime": {"distribution": "fixed", "value": 0},
         },
     },
 }
-"""One table in S3 behind a REST catalog, with twelve writers, each appending every 10 s, and a compaction every 10 minutes."""
+"""One table in S3 behind a REST catalog: twelve writers that append every 10 s, a compaction and an expiry every 10 minutes."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,7 @@ def _given(path: Path | None, code: bool) -> Iterator[Preset]:
     if path is not None:
         yield Preset(f"file:{path.name}", "your files", path.name, _comment(path), path.resolve(), code)
     yield Preset(
-        "default", "default", "Twelve writers and a compaction", "One table in S3 with a REST catalog, Iceberg's commit path.", None
+        "default", "default", "Twelve writers and maintenance", "One table in S3 with a REST catalog, Iceberg's commit path.", None
     )
 
 

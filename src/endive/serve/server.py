@@ -18,8 +18,8 @@ from pathlib import Path
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from endive.serve.app import Live
 from endive.serve.guard import Guard, new_token
+from endive.serve.live import Live
 from endive.serve.pool import Pool
 from endive.serve.presets import Presets
 

@@ -22,7 +22,7 @@ from endive.config.warnings import warnings_of
 from endive.report.comparison import Side
 from endive.runs.effort import estimate_effort, estimation_seconds
 from endive.runs.identity import code_version
-from endive.serve import live_figures, messages, settings, summaries
+from endive.serve import live_figures, messages, page_configuration, summaries
 from endive.serve.changes import list_changes, scale_load
 from endive.serve.presets import DEFAULT
 from endive.simulation.compiled.native.kernel_cache import compile_in_background
@@ -69,7 +69,7 @@ def perform(call: Any, worker: Worker) -> Any:
 
 @perform.register
 def _(call: messages.Prepare, worker: Worker) -> messages.Prepared:
-    tree, document, left_out = settings.settle(call.tree, call.changed)
+    tree, document, left_out = page_configuration.settle(call.tree, call.changed)
     _check_setup(document)
     effort = estimate_effort(document)
     choice = choose_engine(build_simulation_config(document, seed_override=0), among_many=True)
@@ -78,7 +78,7 @@ def _(call: messages.Prepare, worker: Worker) -> messages.Prepared:
         tree,
         document,
         tuple(left_out),
-        settings.as_toml(tree),
+        page_configuration.as_toml(tree),
         tuple(map(str, warnings_of(document))),
         tuple(summaries.list_assumptions(document)),
         effort.transactions,
@@ -144,7 +144,10 @@ def _(call: messages.DrawTimeline, worker: Worker) -> messages.Chart | None:
 @perform.register
 def _(call: messages.Compare, worker: Worker) -> messages.Compared:
     runs = worker.runs
-    window = common_window([runs.window(document, call.seeds) for document in (call.a, call.b)])
+    try:
+        window = common_window([runs.window(document, call.seeds) for document in (call.a, call.b)])
+    except ValueError as error:
+        return messages.Compared(f"A and B cannot be compared: {error}.")
     sides = [
         Side(name, name, runs.measure(document, call.seeds, window), code_version(), partial(runs.submitted, document))
         for name, document in (("A", call.a), ("B", call.b))
@@ -176,7 +179,7 @@ def start(folder: Path, stopped: Callable[[], bool]) -> None:
     warnings.filterwarnings("ignore")  # of libraries, about frames without rows
     worker = Worker(folder, stopped)
     _started[:] = [worker]
-    tree = settings.put(DEFAULT, "simulation.duration_ms", _WARM_UP_MS)
+    tree = page_configuration.put(DEFAULT, "simulation.duration_ms", _WARM_UP_MS)
     with suppress(Exception):  # reported when a client asks
         document = perform(messages.Prepare(tree), worker).document
         perform(messages.Summarize(document, (0, 1)), worker)

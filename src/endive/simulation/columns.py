@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from endive.transaction.accesses import COUNTERS, PROTOCOL_COUNTERS, TIMES
-from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED, VALIDATION_EXCEPTION
+from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED, OPERATION_TIMEOUT, VALIDATION_EXCEPTION
 
 Kind = Literal["id", "ms", "count", "state", "text", "tables"]
 """Kind of values: an identifier, milliseconds, a count, a number that is not summed, a text, or ids of tables."""
@@ -34,29 +34,33 @@ class Column:
 
 
 COLUMNS: tuple[Column, ...] = (
-    Column("txn_id", "id", "number of the transaction, by submission, from 0"),
-    Column("t_submit", "ms", "when it was submitted", "submit_time_ms"),
-    Column("t_runtime", "ms", "time of the work itself; paid again by each restart", "runtime_ms", word="runtime"),
+    Column("txn_id", "id", "number of the transaction in order of submission, from 0"),
+    Column("t_submit", "ms", "time of submission", "submit_time_ms"),
+    Column("t_runtime", "ms", "duration of the job, before it commits; repeated by each restart", "runtime_ms", word="runtime"),
     Column(
-        "t_commit", "ms", "when it learned that it had committed (read-only: when it was done); -1 if it did not", "commit_time_ms"
+        "t_commit",
+        "ms",
+        "time at which the client receives the success (read-only: the end of the job); -1 if it did not commit",
+        "commit_time_ms",
     ),
     Column(
         "commit_latency",
         "ms",
-        "time in the commit protocol: from the end of the work to commit or abort (summed over restarts)",
+        "time from the end of the job to commit or abort, summed over restarts",
         "commit_latency_ms",
     ),
     Column(
-        "total_latency", "ms", "from submission to commit or abort; of one in flight, to the end of the run", "total_latency_ms"
+        "total_latency", "ms", "time from submission to commit or abort; to the end of the run if in flight", "total_latency_ms"
     ),
-    Column("n_retries", "count", "attempts after the first, over all restarts", "total_retries"),
+    Column("n_retries", "count", "commit attempts after the first, over all restarts", "total_retries"),
     Column("status", "text", "`committed`, `aborted` or `in_flight`"),
-    Column("operation_type", "text", "name of the operation, built-in or of your own"),
+    Column("operation_type", "text", "name of the operation, built-in or custom"),
     Column(
         "abort_reason",
         "text",
-        f"`{MAX_RETRIES_EXCEEDED}`, `{COMMIT_TIMEOUT}`, `{VALIDATION_EXCEPTION}`, `service_unavailable`, "
-        "`metadata_too_large`, `client_crash`, `commit_state_unknown`, `request_failed`; null unless aborted",
+        f"`{MAX_RETRIES_EXCEEDED}`, `{COMMIT_TIMEOUT}`, `{VALIDATION_EXCEPTION}`, `{OPERATION_TIMEOUT}`, "
+        "`service_unavailable`, `metadata_too_large`, `client_crash`, `commit_state_unknown`, `request_failed`; "
+        "null unless aborted",
     ),
     Column("manifest_list_reads", "count", "manifest lists read, historical ones included"),
     Column("manifest_list_writes", "count", "manifest lists written"),
@@ -65,51 +69,49 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "catalog_read_ms",
         "ms",
-        "reads of the catalog, at the start and before retries; and of table metadata at the start, where it is not inlined",
+        "catalog reads at the start and before retries, and reads of table metadata at the start if it is not inlined",
         word="catalog reads",
     ),
     Column(
         "per_attempt_io_ms",
         "ms",
-        "I/O that an attempt needs to make its manifests: lists, manifests, appends to lists, table metadata written",
+        "metadata I/O of attempts: manifest lists and manifests read and written, appends to lists, table metadata written",
         word="metadata I/O",
     ),
     Column(
         "conflict_io_ms",
         "ms",
-        "I/O on top, because of an overlap: historical manifest lists, manifests merged again",
+        "additional I/O after an overlap: historical manifest lists, manifests merged again",
         word="conflict I/O",
     ),
     Column("catalog_commit_ms", "ms", "commits to the catalog, failed ones included", word="catalog commits"),
-    Column("workload_class", "text", "class of the workload; `default` where `[transaction]` alone describes it"),
+    Column("workload_class", "text", "workload class; `default` if `[transaction]` is the only class"),
     Column("tables_written", "tables", "ids of the tables, ascending"),
-    Column("t_backoff", "ms", "waiting before retries", "backoff_ms", word="backoff"),
+    Column("t_backoff", "ms", "backoff before retries", "backoff_ms", word="backoff"),
     Column("metadata_reads", "count", "table metadata files read (0 where they are inlined)"),
     Column("metadata_writes", "count", "table metadata files written (0 where they are inlined)"),
-    Column("manifest_list_appends", "count", "appends to manifest lists (ML+), refused ones included"),
+    Column("manifest_list_appends", "count", "appends to manifest lists (ML+), rejected ones included"),
     Column(
         "file_deletes",
         "count",
         "manifests and manifest lists of lost attempts, deleted after the commit (commit paths `iceberg`, `pyiceberg`)",
     ),
-    Column("n_restarts", "count", "times that the application started the operation again", "restarts"),
-    Column("false_conflicts", "count", "overlaps after which both changes could stand"),
+    Column("n_restarts", "count", "number of restarts of the operation by the application", "restarts"),
+    Column("false_conflicts", "count", "overlaps without a conflict of data"),
     Column("real_conflicts", "count", "overlaps that were conflicts of data"),
-    Column(
-        "event_count", "count", "steps that take time: a batch of parallel accesses is one, a commit is one for each round trip"
-    ),
+    Column("event_count", "count", "steps with a latency: one per batch of parallel accesses, one per round trip of a commit"),
     Column(
         "t_commit_start",
         "ms",
-        "when it began to commit, for the first time if it was restarted; -1 before, and of read-only ones",
+        "start of the first commit attempt; -1 before it, and for read-only transactions",
         "commit_start_ms",
     ),
-    Column("client", "id", "number of the writer or client in its class, from 0; -1 where submissions have no writer"),
+    Column("client", "id", "number of the writer in its class, from 0; -1 if the class has no writers"),
     Column("unknown_outcomes", "count", "commits with a lost response (`[failures]`)"),
-    Column("installs", "count", "number of times that its commit took effect, as far as responses came before the end"),
+    Column("installs", "count", "number of times that its commit took effect, if the response arrived before the end of the run"),
     Column("duplicates", "count", "installs beyond the first: a blind retry after a lost response commits again"),
-    Column("orphaned_files", "count", "files left behind by a crash, or because the outcome was never learned"),
-    Column("batch_size", "count", "handoffs that it commits, where its class has a `committer`; otherwise 1"),
+    Column("orphaned_files", "count", "files left by a crash, or by a commit of unknown outcome"),
+    Column("batch_size", "count", "handoffs in this commit if the class has a `committer`; otherwise 1"),
     Column(
         "batch_wait_ms",
         "ms",

@@ -121,11 +121,7 @@ class RowInvariants:
             raise RowError(f"the {n:,} rows are not those of transactions 0 to {n - 1:,}: some are missing or occur twice")
 
     def check_summary(self, total: Mapping[str, Any]) -> None:
-        """Check the counts of all rows against the summary of the run.
-
-        Raises:
-            RowError: A count differs.
-        """
+        """Check the counts of all rows against the summary of the run. Raises RowError if a count differs."""
         counts = {name: self.statuses[name] for name in ("committed", "aborted", "in_flight")}
         found = {"transactions": sum(counts.values()), **counts, **self.sums}
         for name, value in found.items():

@@ -31,13 +31,13 @@ def parquet_options(schema: pa.Schema) -> dict[str, Any]:
     """Return the encodings and the compression of Parquet files of rows.
 
     Milliseconds hardly repeat: a dictionary of them costs time and space, and their bytes compress better split by position. Ids of
-    transactions grow. Everything else repeats. Beside Parquet's defaults with the same compression, files take 30 to 37% less space
-    and 43% less time to write.
+    transactions grow. Everything else repeats. Beside Parquet's defaults with zstd, files take 24 to 29% less space and 55% less
+    CPU time to write. zstd in place of lz4 would save 7 to 9% of the space and cost 24 to 32% more time.
     """
     split = {field.name: "BYTE_STREAM_SPLIT" for field in schema if pa.types.is_floating(field.type)}
     encodings = {**split, **({"txn_id": "DELTA_BINARY_PACKED"} if "txn_id" in schema.names else {})}
     repeated = [_name_leaf(field) for field in schema if field.name not in encodings]
-    return {"compression": "zstd", "use_dictionary": repeated, "column_encoding": encodings}
+    return {"compression": "lz4", "use_dictionary": repeated, "column_encoding": encodings}
 
 
 def _name_leaf(field: pa.Field) -> str:

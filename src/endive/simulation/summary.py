@@ -138,7 +138,12 @@ def _service(counts: Mapping[str, int | float], duration_ms: float) -> dict[str,
 
 def _split(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], pa.RecordBatch]]:
     """Return the rows of each class and operation."""
-    for cls in pc.unique(batch.column("workload_class")).to_pylist():
-        of_class = batch.filter(pc.equal(batch.column("workload_class"), cls))
-        for operation in pc.unique(of_class.column("operation_type")).to_pylist():
-            yield (cls, operation), of_class.filter(pc.equal(of_class.column("operation_type"), operation))
+    for cls, of_class in _split_by(batch, "workload_class"):
+        for operation, rows in _split_by(of_class, "operation_type"):
+            yield (cls, operation), rows
+
+
+def _split_by(batch: pa.RecordBatch, column: str) -> Iterator[tuple[str, pa.RecordBatch]]:
+    names = pc.unique(batch.column(column)).to_pylist()
+    for name in names:
+        yield name, batch if len(names) == 1 else batch.filter(pc.equal(batch.column(column), name))

@@ -22,8 +22,8 @@ from endive.storage.provider import StorageProfile as StorageProfile
 from endive.storage.provider import StorageProvider as StorageProvider
 from endive.storage.provider import StorageResult as StorageResult
 from endive.storage.provider import UnsupportedOperationError as UnsupportedOperationError
-from endive.storage.tables import EmpiricalLatency as EmpiricalLatency
-from endive.storage.tables import GammaLatency as GammaLatency
-from endive.storage.tables import MixtureLatency as MixtureLatency
-from endive.storage.tables import ShiftedLognormalLatency as ShiftedLognormalLatency
-from endive.storage.tables import TableLatency as TableLatency
+from endive.storage.quantile_tables import EmpiricalLatency as EmpiricalLatency
+from endive.storage.quantile_tables import GammaLatency as GammaLatency
+from endive.storage.quantile_tables import MixtureLatency as MixtureLatency
+from endive.storage.quantile_tables import ShiftedLognormalLatency as ShiftedLognormalLatency
+from endive.storage.quantile_tables import TableLatency as TableLatency

@@ -32,7 +32,7 @@ from endive.storage.distributions import (
     SizeBasedLatency,
 )
 from endive.storage.provider import MANIFEST_FILE, OBJECT_KINDS, ProfiledProvider, StorageProfile
-from endive.storage.tables import EmpiricalLatency, GammaLatency, MixtureLatency, ShiftedLognormalLatency
+from endive.storage.quantile_tables import EmpiricalLatency, GammaLatency, MixtureLatency, ShiftedLognormalLatency
 
 PROFILE_SETS = ("2025-06", "2025-12", "2026-01")
 DEFAULT_PROFILE_SET = "2026-01"

@@ -30,6 +30,7 @@ from endive.analysis.table_growth import TableStates
 from endive.analysis.warmup import SERIES_BINS, LoadPattern, Window, common_window, find_window, given_window, load_pattern
 from endive.config import ConfigError, Document, Problem, build_simulation_config
 from endive.config.load import load_document
+from endive.runs.stored import ROWS_KEPT, rows_missing
 from endive.simulation.columns import STATE_COLUMNS
 from endive.simulation.rows import RESULT_SCHEMA
 from endive.studies.configured import add_configured, facts_of, read_facts
@@ -253,11 +254,7 @@ def metrics_version() -> str:
 
 
 def open_run(experiment: str, run: RunFile) -> closing[RunRows]:
-    """Open the results of a run.
-
-    Raises:
-        UnusableRunError: The results are missing, damaged or not of this version.
-    """
+    """Open the results of a run. Raises UnusableRunError if the results are missing, damaged or not of this version."""
     try:
         return closing(RunRows(run.results))
     except (OSError, pa.ArrowException, KeyError, ValueError) as error:
@@ -275,6 +272,9 @@ class RunRows:
         missing = set(RESULT_SCHEMA.names) - set(self._file.schema_arrow.names)
         if missing:
             raise ValueError(f"column {sorted(missing)[0]} is missing: the results are not of this version")
+        kept = (self._file.schema_arrow.metadata or {}).get(ROWS_KEPT)
+        if kept is not None:
+            raise ValueError(rows_missing("sample" if kept == b"sample" else "none"))
         self._statistics = [_constants(self._file.metadata.row_group(number)) for number in range(self._file.num_row_groups)]
         self._codes: dict[tuple[str, str], int] = {}
         self._with_in_flight: list[int] = []

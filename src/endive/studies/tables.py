@@ -149,9 +149,12 @@ def measure_unit(unit: MeasureUnit, *, is_checked: bool = False) -> MeasuredUnit
         return MeasuredUnit(pa.RecordBatch.from_pylist(rows, schema=MEASURED_SCHEMA), left_out)
 
 
-def keep_unit(unit: MeasureUnit, measured: MeasuredUnit) -> None:
-    """Keep the rows of a unit on disk, for as long as its runs and options stay the same; not those of damaged runs."""
-    path = _kept_unit(unit)
+def keep_unit(unit: MeasureUnit, measured: MeasuredUnit, scratch: Path | None = None) -> None:
+    """Keep the rows of a unit on disk, for as long as its runs and options stay the same; not those of damaged runs.
+
+    ``scratch`` has the runs that are not in their place yet.
+    """
+    path = _kept_unit(unit, scratch)
     if path is not None and not measured.damaged:
         check_inside(path, Path(unit.root))
         with whole_file(path) as temporary:
@@ -178,17 +181,27 @@ def discard_units(root: Path, units: Sequence[MeasureUnit]) -> None:
             discard(path)
 
 
-def _kept_unit(unit: MeasureUnit) -> Path | None:
-    """Return the file of the rows of a unit, named by its options and results; None if a run has no results."""
-    runs = []
+def _kept_unit(unit: MeasureUnit, scratch: Path | None = None) -> Path | None:
+    """Return the file of the rows of a unit, named by its options and results; None if a run has no results.
+
+    A run whose rows are not all kept is named by the checksum of all of them.
+    """
+    runs: list[tuple[Any, ...]] = []
     for name, seeds in sorted(unit.experiments.items()):
         for seed in seeds:
             run = StoredRun(run_directory(Path(unit.root) / name, seed))
             try:
                 status = run.results.stat()
             except OSError:
-                return None
-            runs.append((name, seed, run.provenance.get("results_sha256"), status.st_size, status.st_mtime_ns))
+                if scratch is None:
+                    return None
+                status = None
+            if status is not None and run.keeps("all"):
+                runs.append((name, seed, run.provenance.get("results_sha256"), status.st_size, status.st_mtime_ns))
+            elif scratch is None:
+                runs.append((name, seed, run.provenance.get("all_rows_sha256")))
+            else:
+                runs.append((name, seed, StoredRun(run_directory(scratch / name, seed)).provenance.get("results_sha256")))
     basis = [metrics_version(), unit.options.warmup_ms, unit.options.cooldown_ms, sorted(unit.durations_ms.items()), runs]
     return measured_units(Path(unit.root)) / f"{hashlib.sha256(json.dumps(basis).encode()).hexdigest()[:32]}.parquet"
 

@@ -1,7 +1,7 @@
 """Operations: their names, descriptions and traits in Iceberg's libraries.
 
 ``OPERATION_FACTS`` determines codes, weights in configurations, labels of reports, and the operations of each commit path. The
-transactions are in ``endive.transaction.operations``.
+transactions are in ``endive.transaction.operation_classes``.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
 """Transactions: operations on tables and their commit protocols."""
 
-from endive.transaction.base import ConflictDetector as ConflictDetector
-from endive.transaction.base import Transaction as Transaction
+from endive.transaction.interface import ConflictDetector as ConflictDetector
+from endive.transaction.interface import Transaction as Transaction
 from endive.transaction.manifest_lists import ManifestListCounters as ManifestListCounters
 from endive.transaction.manifest_lists import ManifestLists as ManifestLists
-from endive.transaction.operations import OPERATIONS as OPERATIONS
-from endive.transaction.operations import DeleteTransaction as DeleteTransaction
-from endive.transaction.operations import ExpireSnapshotsTransaction as ExpireSnapshotsTransaction
-from endive.transaction.operations import FastAppendTransaction as FastAppendTransaction
-from endive.transaction.operations import MergeAppendTransaction as MergeAppendTransaction
-from endive.transaction.operations import OverwriteTransaction as OverwriteTransaction
-from endive.transaction.operations import ReadOnlyTransaction as ReadOnlyTransaction
-from endive.transaction.operations import ReplacePartitionsTransaction as ReplacePartitionsTransaction
-from endive.transaction.operations import RewriteFilesTransaction as RewriteFilesTransaction
-from endive.transaction.operations import RowDeltaTransaction as RowDeltaTransaction
-from endive.transaction.operations import ValidatedOverwriteTransaction as ValidatedOverwriteTransaction
+from endive.transaction.operation_classes import OPERATIONS as OPERATIONS
+from endive.transaction.operation_classes import DeleteTransaction as DeleteTransaction
+from endive.transaction.operation_classes import ExpireSnapshotsTransaction as ExpireSnapshotsTransaction
+from endive.transaction.operation_classes import FastAppendTransaction as FastAppendTransaction
+from endive.transaction.operation_classes import MergeAppendTransaction as MergeAppendTransaction
+from endive.transaction.operation_classes import OverwriteTransaction as OverwriteTransaction
+from endive.transaction.operation_classes import ReadOnlyTransaction as ReadOnlyTransaction
+from endive.transaction.operation_classes import ReplacePartitionsTransaction as ReplacePartitionsTransaction
+from endive.transaction.operation_classes import RewriteFilesTransaction as RewriteFilesTransaction
+from endive.transaction.operation_classes import RowDeltaTransaction as RowDeltaTransaction
+from endive.transaction.operation_classes import ValidatedOverwriteTransaction as ValidatedOverwriteTransaction
 from endive.transaction.policy import Backoff as Backoff
 from endive.transaction.policy import CommitPolicy as CommitPolicy
 from endive.transaction.policy import ManifestCount as ManifestCount

@@ -5,21 +5,22 @@ A step is recorded when it has finished, so the account is correct at any time a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from typing import TYPE_CHECKING, TypeVar
 
 from endive.arithmetic.costs import any_error_probability, orphaned_files, sdk_resend_wait_ms
-from endive.catalog.types import CatalogSnapshot
+from endive.catalog.snapshots import CatalogSnapshot
 from endive.randomness import Purpose, TransactionStreams
 from endive.steps import REQUEST_FAILED, FailedAnswer, RequestFailedError, Step, WaitFor
 from endive.transaction import accesses
 from endive.transaction.policy import CLIENT_CRASH, COMMIT_STATE_UNKNOWN, CommitPolicy
-from endive.transaction.types import TraceEvent, Tracer, TransactionResult, TransactionStatus
+from endive.transaction.types import OPERATION_TIMEOUT, TraceEvent, Tracer, TransactionResult, TransactionStatus
 
 if TYPE_CHECKING:
     from endive.storage import StorageProvider
     from endive.table import TableFiles
-    from endive.transaction.base import Transaction
+    from endive.transaction.interface import Transaction
 
 Steps = Generator[Step, None, None]
 T = TypeVar("T")
@@ -50,6 +51,8 @@ class Account:
         """Start of the current or last commit; a restart starts another one."""
         self.entered_ms = -1.0
         """Start of the first commit; -1 before."""
+        self.deadline_ms = math.inf
+        """Time at which the client cancels the operation: none before its first retry or restart, nor after its commit."""
         self.installed: tuple[TableFiles, ...] = ()
         """Written tables after the commit, if the catalog tracks them."""
         self.times = dict.fromkeys(accesses.TIMES, 0.0)
@@ -73,10 +76,30 @@ class Account:
         self.commit_latency_ms += self.now_ms - self.commit_started_ms
 
     def _wait(self, duration_ms: float, component: str, event: str) -> Steps:
+        if self.now_ms + duration_ms > self.deadline_ms:
+            yield from self._cancel(component)
         yield duration_ms
         self.now_ms += duration_ms
         self._enter(component, duration_ms)
         self._emit(event, duration_ms=duration_ms)
+
+    def _cancel(self, component: str) -> Steps:
+        """Wait until the deadline, which a step would exceed. Raises RequestFailedError there."""
+        left_ms = self.deadline_ms - self.now_ms
+        yield left_ms
+        self.now_ms += left_ms
+        self._enter(component, left_ms)
+        raise RequestFailedError(OPERATION_TIMEOUT)
+
+    def _check_deadline(self) -> None:
+        """Raise RequestFailedError if a response came after the deadline."""
+        if self.now_ms > self.deadline_ms:
+            raise RequestFailedError(OPERATION_TIMEOUT)
+
+    def _start_time_limit(self) -> None:
+        """Set the deadline of the operation. Raises RequestFailedError if it has passed."""
+        self.deadline_ms = self.txn.submit_time_ms + self.policy.time_limit_ms(self.txn.operation_type)
+        self._check_deadline()
 
     def _pay(self, charged: accesses.Accesses, component: str) -> Steps:
         for access, count in charged:
@@ -108,6 +131,8 @@ class Account:
                     yield from self._fatal_error(batch, slowest, component)
             if computes:
                 slowest += self._client_ms()
+            if self.now_ms + slowest > self.deadline_ms:
+                yield from self._cancel(component)
             yield slowest
             self.now_ms += slowest
             times[component] += slowest
@@ -141,17 +166,19 @@ class Account:
             yield from self._wait(latency_ms, component, "io_failed")
             raise RequestFailedError(REQUEST_FAILED)
 
-    def _request_errors(self, component: str, *, may_fail: bool = True) -> Steps:
+    def _request_errors(self, component: str) -> Steps:
         """Wait while the SDK resends failed requests to the catalog. Raises RequestFailedError if the last one fails for good."""
         failures = self.policy.failures
         if failures is None:
             return
         waited = self._resends_ms(failures.request_error, 1, 0.0)
         if waited > 0.0:
+            if self.now_ms + waited > self.deadline_ms:
+                yield from self._cancel(component)
             yield waited
             self.now_ms += waited
             self.times[component] += waited
-        if may_fail and self._fails(failures.fatal_error):
+        if self._fails(failures.fatal_error):
             self._emit("request_failed", kind=REQUEST_FAILED)
             raise RequestFailedError(REQUEST_FAILED)
 
@@ -204,7 +231,7 @@ class Account:
 
     def _orphaned_files(self, reason: str | None) -> int:
         counts, writes = self.counts, (accesses.METADATA_WRITE, accesses.LIST_WRITE, accesses.FILE_WRITE)
-        unclean = reason in (CLIENT_CRASH, COMMIT_STATE_UNKNOWN, REQUEST_FAILED)
+        unclean = reason in (CLIENT_CRASH, COMMIT_STATE_UNKNOWN, REQUEST_FAILED, OPERATION_TIMEOUT)
         written = sum(counts[access.counter] for access in writes)
         return orphaned_files(unclean, counts["installs"], written, counts[accesses.FILE_DELETE.counter])
 

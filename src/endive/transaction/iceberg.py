@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from endive.arithmetic import validation
 from endive.arithmetic.manifests import bins_of, list_size, mean_size, merged_size, metadata_size
-from endive.catalog.types import CatalogSnapshot
+from endive.catalog.snapshots import CatalogSnapshot
 from endive.steps import RequestFailedError, Step
 from endive.table import NO_SNAPSHOT, TableFiles, TableModel, Traits
 from endive.transaction import accesses

@@ -8,13 +8,14 @@ failure:  (abort), back off, read the catalog; on an overlap read and rewrite me
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from endive.arithmetic.backoff import SLOTS, next_wait_ms, state_after_loss_ms
 from endive.arithmetic.costs import failed_answer_ms, moment_of_effect_ms, status_check_wait_ms
-from endive.catalog.types import CatalogSnapshot, CommitResult, IntentionRecord
+from endive.catalog.snapshots import CatalogSnapshot, CommitResult, IntentionRecord
 from endive.randomness import Purpose, TransactionStreams
 from endive.steps import REQUEST_FAILED, RequestFailedError, Step
 from endive.storage import MANIFEST_LIST
@@ -28,7 +29,7 @@ from endive.transaction.types import ConflictCost, Tracer, TransactionResult, Tr
 if TYPE_CHECKING:
     from endive.catalog import Catalog, TableChanges
     from endive.storage import StorageProvider
-    from endive.transaction.base import ConflictDetector, Transaction
+    from endive.transaction.interface import ConflictDetector, Transaction
 
 
 class AbortError(Exception):
@@ -101,6 +102,8 @@ class Lifecycle(Account):
         self._emit("submit")
         while True:
             try:
+                if self.counts["restarts"]:
+                    self._start_time_limit()
                 self.start_snapshot = snapshot = yield from self._start()
             except RequestFailedError as error:
                 return self._finish(TransactionStatus.ABORTED, str(error))
@@ -170,13 +173,14 @@ class Lifecycle(Account):
             snapshot = current
 
     def _lost_attempt(self) -> Steps:
-        """Abort after the last retry or at the timeout, otherwise back off."""
+        """Abort after the last retry or at a timeout, otherwise back off."""
         policy = self.policy
         if self.attempt >= self.max_retries:
             raise AbortError(types.MAX_RETRIES_EXCEEDED)
         timeout = policy.total_timeout_ms if self.attempt >= policy.timeout_from_retry else None
         if timeout is not None and self.now_ms - self.commit_started_ms > timeout:
             raise AbortError(types.COMMIT_TIMEOUT)
+        self._start_time_limit()
         self.attempt += 1
         self.counts["total_retries"] += 1
         yield from self._back_off()
@@ -213,13 +217,16 @@ class Lifecycle(Account):
             self.times[accesses.CATALOG_COMMIT] += elapsed
             self.counts["event_count"] += result.round_trips
             self.counts["installs"] += result.success and not intention.applied
-            if failures is None or not self._fails(failures.lost_answer):
+            is_late = self.now_ms > self.deadline_ms
+            if not is_late and (failures is None or not self._fails(failures.lost_answer)):
                 break
             self.counts["unknown_outcomes"] += 1
             if result.success and not intention.applied:
                 self._emit_versions("answer_lost", snapshot, self._written, elapsed)
             else:
                 self._emit("answer_lost", duration_ms=elapsed)
+            self._check_deadline()
+            assert failures is not None
             if failures.on_unknown == "check":
                 yield from self._check_status(failures)
                 result = replace(result, reason=None)
@@ -232,21 +239,27 @@ class Lifecycle(Account):
             raise RequestFailedError(REQUEST_FAILED)
         if result.reason is not None:
             raise AbortError(result.reason)
-        if result.success and self.known is not None:
-            self.known.update(writes)
+        if result.success:
+            self.deadline_ms = math.inf
+            if self.known is not None:
+                self.known.update(writes)
         return result
 
     def _check_status(self, failures: Failures) -> Steps:
         """Read the catalog to determine the outcome of a commit.
 
-        A lost response is followed by another check. Raises RequestFailedError after the last one.
+        A check that fails, or whose response is lost, is followed by another one. Raises RequestFailedError after the last one.
         """
         check = 0
         while True:
-            yield from self._read_catalog(may_fail=False)
+            try:
+                yield from self._read_catalog()
+                if not self._fails(failures.lost_answer):
+                    return
+            except RequestFailedError as error:
+                if error.reason == types.OPERATION_TIMEOUT:
+                    raise
             check += 1
-            if not self._fails(failures.lost_answer):
-                return
             if check > failures.status_checks:
                 raise RequestFailedError(COMMIT_STATE_UNKNOWN)
             wait = status_check_wait_ms(check, failures.min_wait_ms, failures.max_wait_ms)
@@ -331,14 +344,16 @@ class Lifecycle(Account):
                 self.now_ms += rest
             elapsed = effect + rest + (yield from self._compute())
             self._enter(accesses.PER_ATTEMPT_IO, elapsed)
+            self._check_deadline()
             self.counts[accesses.LIST_APPENDS] += 1
             self._emit("io", accesses.LIST_APPENDS, duration_ms=elapsed)
 
-    def _read_catalog(self, *, may_fail: bool = True) -> Generator[Step, None, CatalogSnapshot]:
-        yield from self._request_errors(accesses.CATALOG_READ, may_fail=may_fail)
+    def _read_catalog(self) -> Generator[Step, None, CatalogSnapshot]:
+        yield from self._request_errors(accesses.CATALOG_READ)
         snapshot, elapsed = yield from self._clocked(self.catalog.read(self.now_ms), accesses.CATALOG_READ)
         elapsed += yield from self._compute()
         self._enter(accesses.CATALOG_READ, elapsed)
+        self._check_deadline()
         self._emit_versions("catalog_read", snapshot, sorted(self.txn.tables_read), elapsed)
         return snapshot
 

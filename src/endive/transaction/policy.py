@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
@@ -131,6 +132,8 @@ class CommitPolicy:
     total_timeout_ms: float | None = None
     timeout_from_retry: int = 0
     """First retry before which the timeout is checked; 1 always permits the first retry."""
+    operation_timeout_ms: float | None = None
+    """Time since submission at which the client cancels the operation, from its first retry or restart on."""
     on_real_conflict: OnRealConflict = "abort"
     max_restarts: int = 3
     conflicting_manifests: ManifestCount = field(default_factory=ManifestCount)
@@ -151,6 +154,11 @@ class CommitPolicy:
         from endive.transaction.paths import COMMIT_PATHS, protocol_path
 
         return COMMIT_PATHS[self.commit_path] if self.protocol is None else protocol_path(self.protocol)
+
+    def time_limit_ms(self, operation: str) -> float:
+        """Return ``operation_timeout_ms`` if the client limits the time of this operation, otherwise infinity."""
+        limited = self.protocol is None or self.protocol.limits_time_of(operation)
+        return self.operation_timeout_ms if limited and self.operation_timeout_ms is not None else math.inf
 
     def handles_metadata(self, *, server_writes: bool) -> bool:
         """Return whether clients read and write metadata.json; ``server_writes`` is True if the server of the catalog does."""

@@ -81,6 +81,7 @@ class Protocol:
         rebases: Whether the client commits on top of commits that came between and do not conflict.
         checkpoint_every: Number of commits per checkpoint; 0: none.
         checkpoint_by_writer: Whether the writer of a checkpointed version runs the steps of the phase ``checkpoint``.
+        limited_operations: Operations that ``operation_timeout_ms`` applies to; empty: all.
 
     """
 
@@ -96,19 +97,18 @@ class Protocol:
     rebases: bool = True
     checkpoint_every: int = 0
     checkpoint_by_writer: bool = False
+    limited_operations: frozenset[str] = frozenset()
 
     def phase(self, name: str) -> Steps:
         """Return the steps of a phase."""
         return self.steps.get(name, ())
+
+    def limits_time_of(self, operation: str) -> bool:
+        """Return whether ``operation_timeout_ms`` applies to an operation."""
+        return not self.limited_operations or operation in self.limited_operations
 
     @property
     def discovers_again(self) -> bool:
         """True if the client learns the current version after a lost attempt."""
         again = (*self.phase("after_loss"), *(step for step in self.phase("attempt") if step.attempts != "first"))
         return any(step.discovers for step in again)
-
-    @property
-    def uses_catalog(self) -> bool:
-        """True if some step or the commit itself is a request to a catalog service."""
-        steps = (step for phase in self.steps.values() for step in phase)
-        return self.commit_point in SERVICE_POINTS or any(step.operation in CATALOG_OPERATIONS for step in steps)

@@ -17,7 +17,7 @@ from typing import Any
 
 from endive.arithmetic.costs import moment_of_effect_ms
 from endive.arithmetic.protocols import entries_since_checkpoint, step_count, step_size
-from endive.catalog.types import CatalogSnapshot
+from endive.catalog.snapshots import CatalogSnapshot
 from endive.steps import RequestFailedError, Step
 from endive.storage import MANIFEST_FILE, MANIFEST_LIST, TABLE_METADATA
 from endive.table import ALL_MANIFESTS, OPERATION_CODES, OperationSettings, Traits
@@ -210,6 +210,7 @@ class ProtocolLifecycle(Lifecycle):
             elapsed += rest
         elapsed += yield from self._compute()
         self._enter(component, elapsed)
+        self._check_deadline()
         self.counts[access_of(step).counter] += 1
         self._show(snapshot)
         self._emit("io", access_of(step).counter, duration_ms=elapsed)

@@ -20,7 +20,7 @@ from typing import Any
 
 from endive.arithmetic.manifests import hits_of, list_size, metadata_size
 from endive.arithmetic.validation import is_start_expired
-from endive.catalog.types import CatalogSnapshot
+from endive.catalog.snapshots import CatalogSnapshot
 from endive.steps import RequestFailedError
 from endive.table import TableFiles, Traits, pyiceberg_traits_of
 from endive.transaction import accesses

@@ -10,6 +10,7 @@ from typing import NamedTuple
 MAX_RETRIES_EXCEEDED = "max_retries_exceeded"
 COMMIT_TIMEOUT = "commit_timeout"
 VALIDATION_EXCEPTION = "validation_exception"
+OPERATION_TIMEOUT = "operation_timeout"
 
 
 class TransactionStatus(Enum):

@@ -416,8 +416,6 @@ ARRIVAL_KINDS: Mapping[str, ArrivalKind] = MappingProxyType(
     {kind.key: kind for kind in (RATE, INTER_ARRIVAL, PERIODIC_JOB, CLOSED_LOOP, WRITERS, SCHEDULE, TRACE)}
 )
 """Arrival kinds by key; a class has at most one of them."""
-ARRIVAL_KEYS = frozenset(key for kind in ARRIVAL_KINDS.values() for key in (kind.key, *kind.companions))
-"""Keys of a class that set its arrivals."""
 
 
 def kind_of(section: Mapping[str, Any]) -> ArrivalKind | None:

@@ -17,7 +17,7 @@ from typing import Any
 from endive.arithmetic.backoff import state_after_commit_ms
 from endive.arithmetic.costs import fractional_count, pick
 from endive.arithmetic.draws import MASK, derive
-from endive.catalog.types import TableHandles
+from endive.catalog.snapshots import TableHandles
 from endive.randomness import Purpose, RandomSource, TransactionStreams, class_key, transaction_streams
 from endive.storage import LatencyDistribution
 from endive.transaction import (
@@ -28,7 +28,7 @@ from endive.transaction import (
     RewriteFilesTransaction,
     Transaction,
 )
-from endive.transaction.jobs import Job
+from endive.transaction.partial_progress import Job
 from endive.workload import arrivals, selectors
 from endive.workload.classes import DEFAULT_CLASS, WorkloadClass, ZipfCount
 

@@ -118,11 +118,7 @@ def has_axis(study: Study) -> bool:
 
 
 def require_axis(study: Study) -> Axis:
-    """Return the horizontal axis.
-
-    Raises:
-        NotInStudyError: No number varies.
-    """
+    """Return the horizontal axis. Raises NotInStudyError if no number varies."""
     if study.axis is None or not has_axis(study):
         raise NotInStudyError("no numeric parameter varies in this study")
     return Axis("x", study.axis.title, study.axis.scale)

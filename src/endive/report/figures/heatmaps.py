@@ -19,11 +19,7 @@ _NO_NUMBER = " aborted: the percentile falls on aborted transactions; -: it need
 
 
 def build_heatmap(study: Study, measure: common.Measure, name: str) -> Figure:
-    """Build a measure over two parameters.
-
-    Raises:
-        NotInStudyError: Fewer than two parameters vary.
-    """
+    """Build a measure over two parameters. Raises NotInStudyError if fewer than two parameters vary."""
     x = common.require_axis(study)
     vertical = _choose_vertical(study.series)
     rows, panels = _make_cells(study, vertical)

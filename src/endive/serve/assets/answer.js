@@ -12,15 +12,16 @@ const COLUMNS = [
 const plain = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
 
 // A rate per second, or per hour if it is low.
-const rate = (perSecond) => (perSecond >= 0.1 || perSecond === 0 ? `${plain.format(perSecond)}/s` : `${plain.format(3600 * perSecond)}/h`);
+const isLow = (perSecond) => perSecond > 0 && perSecond < 0.1;
+const rate = (perSecond, hours = isLow(perSecond)) => (hours ? `${plain.format(3600 * perSecond)}/h` : `${plain.format(perSecond)}/s`);
 
 // A metric of the comparison and its difference, rates in one unit.
-const valueOf = (row, side) => (row.metric === "throughput_per_s" && row[side].mean !== null ? rate(row[side].mean) : row[side].text);
+const inHours = (row) => isLow(Math.max(row.a.mean, row.b.mean));
+const valueOf = (row, side) => (row.metric === "throughput_per_s" && row[side].mean !== null ? rate(row[side].mean, inHours(row)) : row[side].text);
 function changeOf(row) {
   if (row.metric !== "throughput_per_s" || !row.difference) return row.change || "–";
   const { difference, half_width: width } = row.difference;
-  const hours = Math.max(row.a.mean, row.b.mean) < 0.1;
-  if (!hours) return row.change;
+  if (!inHours(row)) return row.change;
   const sign = difference > 0 ? "+" : difference < 0 ? "−" : "";
   return `${sign}${plain.format(+(3600 * Math.abs(difference)).toPrecision(3))}${width === null ? "" : ` ± ${plain.format(+(3600 * width).toPrecision(2))}`}/h`;
 }
@@ -76,6 +77,7 @@ export function classesTable(classes) {
 const SIGNS = { true: ["better", "▲ better"], false: ["worse", "▼ worse"], null: ["same", "not significant"] };
 
 export function comparisonTable(found) {
+  if (found.rows.length === 0) return element("p", { className: "lead", textContent: found.sentence });
   const head = element("tr", {}, ...["", "A", "B", "B − A (95%)", ""].map((text) => element("th", { scope: "col", textContent: text })));
   const classes = [...new Set(found.rows.map((row) => row.workload_class))];
   const bodies = classes.map((name) => {

@@ -166,20 +166,19 @@ export class Form {
   }
 
   maintenanceGroup(classes) {
-    if (!classes.length) {
-      const add = this.toggle("compaction", "compaction", () => false, () => this.addCompaction());
-      return this.group("maintenance", add);
-    }
-    return this.group("maintenance", ...classes.flatMap(([name, cls]) => {
+    const absent = Object.keys(this.removed).filter((name) => !get(this.tree, `workload.${name}`));
+    if (!classes.length && !absent.length) absent.push("compaction");
+    const rows = classes.flatMap(([name, cls]) => {
       const key = `workload.${name}`;
       const off = this.toggle(name, name, () => Boolean(get(this.tree, key)), () => this.dropClass(name));
       return [off, ...this.arrivalFields(key, cls), this.operation(key), this.runtime(key, cls)];
-    }));
+    });
+    return this.group("maintenance", ...rows, ...absent.map((name) => this.toggle(name, name, () => false, () => this.addClass(name))));
   }
 
-  addCompaction() {
+  // Restore a class that was switched off, or add a compaction.
+  addClass(name) {
     const iceberg = ["iceberg", "pyiceberg"].includes(this.tree.transaction?.commit_path);
-    const name = Object.keys(this.removed)[0] ?? "compaction";
     const cls = this.removed[name] ?? { periodic: { interval_ms: "10min", phase_ms: "5min" }, operation: iceberg ? "rewrite_files" : "validated_overwrite", runtime: { median: "2min", sigma: 0.3 } };
     delete this.removed[name];
     let tree = this.tree;

@@ -10,7 +10,7 @@ from endive.arithmetic.costs import fractional_count, insert_pick, pick, schedul
 from endive.arithmetic.draws import derive, keyed_uniform
 from endive.randomness import Purpose
 from endive.simulation.compiled import run_state
-from endive.simulation.compiled.features import HAS_CLIENTS, HAS_COMMITTERS, HAS_ICEBERG, HAS_PROTOCOL
+from endive.simulation.compiled.features import HAS_CLIENTS, HAS_COMMITTERS, HAS_FAILURES, HAS_ICEBERG, HAS_PROTOCOL
 from endive.simulation.compiled.heap import arrival, push
 from endive.simulation.compiled.jit import inlined, jit, word
 from endive.simulation.compiled.memory import (
@@ -236,6 +236,8 @@ def clear(txn: Any) -> None:
     txn.real_conflicts = 0
     txn.event_count = 0
     txn.failure_index = 0
+    if HAS_FAILURES:
+        txn.deadline_ms = math.inf
     txn.on_handle = 0
     txn.unknown_outcomes = 0
     txn.installs = 0
@@ -311,26 +313,39 @@ def _choose_tables(run: Any, txn: Any, slot: int, cls: Any) -> None:
 
 @jit
 def _choose_in_group(run: Any, txn: Any, slot: int, cls: Any, count: int, draws: int) -> None:
+    """Choose a table of the class, and others of its group: neighbours in the list of candidates by group."""
     _pick_items(run, cls.table_weights, 1, cls.candidates, txn.key, _TABLES, draws)
-    first = candidate_at(run, cls.first_candidate + _picked(run, 0)).value
+    picked = _picked(run, 0)
+    first = candidate_at(run, cls.first_candidate + picked).value
     txn.group = table_at(run, first).group
     touched_at(run, slot, 0).table = first
     if count == 1 or run.num_groups == run.num_tables:
         return
-    others = integers_at(run.scratch + 16 * run.scratch_length, run.scratch_length)
-    n_others = 0
-    for i in range(cls.candidates):
-        table = candidate_at(run, cls.first_candidate + i).value
-        if table != first and table_at(run, table).group == txn.group:
-            others[n_others] = table
-            n_others += 1
+    by_group = cls.first_candidate + cls.candidates
+    place = candidate_at(run, by_group + cls.candidates + picked).value
+    start = _first_of_group(run, cls, txn.group)
+    n_others = _first_of_group(run, cls, txn.group + 1) - start - 1
     n = min(count - 1, n_others)
     if n > 0:
         _pick_items(run, cls.table_weights, n, n_others, txn.key, _TABLES, draws + 1)
         txn.written = _written_count(1 + n, cls.table_write_fraction)
         txn.read = 1 + n
         for i in range(n):
-            touched_at(run, slot, 1 + i).table = others[_picked(run, i)]
+            other = start + _picked(run, i)
+            touched_at(run, slot, 1 + i).table = candidate_at(run, by_group + (other if other < place else other + 1)).value
+
+
+@jit
+def _first_of_group(run: Any, cls: Any, group: int) -> int:
+    """Return the place of the first candidate of this group or a later one, in the list of candidates by group."""
+    low, high = 0, cls.candidates
+    while low < high:
+        middle = (low + high) // 2
+        if table_at(run, candidate_at(run, cls.first_candidate + cls.candidates + middle).value).group < group:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @jit

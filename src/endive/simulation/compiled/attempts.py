@@ -21,7 +21,6 @@ from endive.simulation.compiled.client_steps import (
     write_metadata,
 )
 from endive.simulation.compiled.features import (
-    HAS_CLIENTS,
     HAS_ENDIVE,
     HAS_FILES,
     HAS_ICEBERG,
@@ -42,8 +41,16 @@ from endive.simulation.compiled.iceberg import (
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import class_at, touched_at
 from endive.simulation.compiled.pyiceberg import is_unchanged, make_snapshots, read_metadata, validate_again, write_all_metadata
-from endive.simulation.compiled.requests import abort, begin_commit, delete_leftovers, end_read, lose_attempt, request_read, succeed
-from endive.simulation.compiled.streams import client_ms, storage_uniform, two_values
+from endive.simulation.compiled.requests import (
+    begin_commit,
+    end_read,
+    end_response,
+    lose_attempt,
+    request_read,
+    restarts_after_conflict,
+    succeed,
+)
+from endive.simulation.compiled.streams import storage_uniform, two_values
 from endive.simulation.compiled.table_state import (
     append_to_list,
     read_list_end,
@@ -133,18 +140,8 @@ def _list_append_effect(run: Any, txn: Any, slot: int) -> None:
     landed = append_to_list(run, mine, class_at(run, txn.cls).manifest_list_entry_bytes)
     read_list_end(run, mine)
     rest = (txn.success_ms if landed else failed_answer_ms(txn.effect_ms, txn.failure_ms)) - txn.effect_ms
-    now, elapsed = txn.now_ms, txn.effect_ms + rest
-    if rest > 0.0:
-        now += rest
-    if HAS_CLIENTS:
-        computing = client_ms(run, txn, class_at(run, txn.cls))
-        now += computing
-        elapsed += computing
-    if now >= run.end_ms:
+    if not end_response(run, txn, run_state.PER_ATTEMPT_IO, rest):
         return
-    txn.now_ms = now
-    txn.times[run_state.PER_ATTEMPT_IO] += elapsed
-    txn.event_count += 1
     txn.counts[run_state.LIST_APPENDS] += 1
     if landed:
         txn.table_cursor += 1
@@ -259,17 +256,8 @@ def check_unchanged(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _end_by_conflict(run: Any, txn: Any, slot: int, may_restart: bool) -> None:
-    """Restart the operation if the conflict and its class allow it; otherwise abort."""
-    cls = class_at(run, txn.cls)
-    if not delete_leftovers(run, txn, slot):
-        return
-    if may_restart and cls.on_real_conflict == run_state.RESTART and txn.restarts < cls.max_restarts:
-        txn.commit_latency_ms += txn.now_ms - txn.commit_started_ms
-        txn.restarts += 1
-        txn.status = run_state.EXECUTING
+    if restarts_after_conflict(run, txn, slot, may_restart):
         request_read(run, txn, slot, run_state.START_READ)
-    else:
-        abort(run, txn, slot, run_state.VALIDATION)
 
 
 @inlined

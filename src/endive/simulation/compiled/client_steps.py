@@ -5,18 +5,23 @@ Each step returns whether it was finished before the end of the run; an unfinish
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from endive.arithmetic.backoff import SLOTS, backoff_ms, next_wait_ms, state_after_loss_ms
 from endive.arithmetic.costs import manifests_to_merge, whole_count
+from endive.arithmetic.draws import quantile
 from endive.simulation.compiled.features import HAS_CLIENTS, HAS_FAILURES, HAS_ICEBERG, HAS_LIST_APPENDS
 from endive.simulation.compiled.jit import jit
-from endive.simulation.compiled.memory import class_at, touched_at, traits_at
+from endive.simulation.compiled.memory import class_at, floats_at, touched_at, traits_at
 from endive.simulation.compiled.run_state import (
     BACKOFF,
+    CANCELLED,
     CATALOG_READ,
     CONFLICT_IO,
     EXPIRE_SNAPSHOTS,
+    FAILED,
+    FILE_DELETE,
     FILE_READ,
     FILE_WRITE,
     LIST_READ,
@@ -38,17 +43,50 @@ from endive.simulation.compiled.streams import (
     value,
 )
 
+NOT_SIZED = -math.inf
+"""Parameter of the size of an access whose latency does not depend on it."""
+
 
 @jit
 def step(run: Any, txn: Any, component: int, duration_ms: float) -> bool:
     """Run one step of this duration."""
     now = txn.now_ms + duration_ms
+    if HAS_FAILURES and now > txn.deadline_ms:
+        return cancel(run, txn, component)
     if now >= run.end_ms:
         return False
     txn.now_ms = now
     txn.times[component] += duration_ms
     txn.event_count += 1
     return True
+
+
+@jit
+def cancel(run: Any, txn: Any, component: int) -> bool:
+    """Wait until the deadline, where the kernel ends the transaction (``txn.failed``); return False: no step follows."""
+    left = txn.deadline_ms - txn.now_ms
+    if txn.now_ms + left < run.end_ms:
+        txn.now_ms += left
+        txn.times[component] += left
+        txn.event_count += 1
+        txn.failed = CANCELLED
+    return False
+
+
+@jit
+def is_in_time(txn: Any) -> bool:
+    """Return whether a response came before the deadline; otherwise the kernel ends the transaction (``txn.failed``)."""
+    if txn.now_ms > txn.deadline_ms:
+        txn.failed = CANCELLED
+        return False
+    return True
+
+
+@jit
+def start_time_limit(run: Any, txn: Any) -> bool:
+    """Set the deadline of the operation; return whether it has not passed."""
+    txn.deadline_ms = txn.submit_ms + class_at(run, txn.cls).time_limits[txn.operation]
+    return is_in_time(txn)
 
 
 @jit
@@ -65,7 +103,7 @@ def fails_for_good(run: Any, txn: Any, component: int, requests: int, latency_ms
     if not any_fails(txn, class_at(run, txn.cls).fatal_error, requests):
         return False
     if step(run, txn, component, latency_ms):
-        txn.failed = 1
+        txn.failed = FAILED
     return True
 
 
@@ -82,20 +120,32 @@ def access(run: Any, txn: Any, cls: Any, kind: int, count: int, component: int) 
             return False
         txn.counts[kind] += 1
         return True
-    parallel = cls.max_parallel
-    parameters = cls.access[kind]
+    return run_batches(run, txn, cls, kind, count, component, NOT_SIZED, cls.max_parallel)
+
+
+@jit
+def run_batches(run: Any, txn: Any, cls: Any, kind: int, count: int, component: int, first: float, parallel: int) -> bool:
+    """Run a series of file accesses in batches of ``parallel``; ``first`` is the parameter of their size, or ``NOT_SIZED``."""
     while count > 0:
         batch = min(count, parallel)
-        latency = value(run, parameters, largest_storage_uniform(txn, batch))
+        latency = sized_latency(run, cls.access[kind], first, largest_storage_uniform(txn, batch))
         if HAS_FAILURES:
             latency += resends_ms(txn, cls.request_error, batch, latency)
-            if fails_for_good(run, txn, component, batch, latency):
+            if kind != FILE_DELETE and fails_for_good(run, txn, component, batch, latency):
                 return False
         if not access_step(run, txn, component, latency):
             return False
         txn.counts[kind] += batch
         count -= batch
     return True
+
+
+@jit
+def sized_latency(run: Any, parameters: Any, first: float, u: float) -> float:
+    """Return the latency at a uniform of an access whose distribution has the first parameter ``first``, unless ``NOT_SIZED``."""
+    if first == NOT_SIZED:
+        return value(run, parameters, u)
+    return quantile(int(parameters[0]), first, parameters[2], parameters[3], u, floats_at(run.quantiles, run.num_quantiles))
 
 
 @jit

@@ -6,11 +6,19 @@ from typing import Any
 
 from endive.arithmetic.costs import failed_answer_ms, store_resend_wait_ms
 from endive.simulation.compiled import run_state
-from endive.simulation.compiled.features import HAS_ICEBERG, HAS_LIMITS, HAS_PROTOCOL
+from endive.simulation.compiled.features import HAS_FAILURES, HAS_ICEBERG, HAS_LIMITS, HAS_PROTOCOL
 from endive.simulation.compiled.heap import await_event
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import group_at, request_at
-from endive.simulation.compiled.requests import abort, request_read, rest_of_read, send_request, succeed, take_answer
+from endive.simulation.compiled.requests import (
+    abort,
+    check_status_again,
+    request_read,
+    rest_of_read,
+    send_request,
+    succeed,
+    take_answer,
+)
 from endive.simulation.compiled.service import (
     COMMITS,
     GOES_ON,
@@ -154,7 +162,9 @@ def _end_after_rejections(run: Any, txn: Any, slot: int) -> None:
     if HAS_PROTOCOL and then != COMMITS and txn.phase in (run_state.AFTER_SUCCESS, run_state.CHECKPOINT):
         succeed(run, txn, slot, run.now_ms)
         return
-    if HAS_ICEBERG and then == run_state.AFTER_COMMIT:
+    if HAS_FAILURES and then == run_state.STATUS_CHECK:
+        check_status_again(run, txn, slot)
+    elif HAS_ICEBERG and then == run_state.AFTER_COMMIT:
         succeed(run, txn, slot, run.now_ms)
     else:
         abort(run, txn, slot, run_state.UNAVAILABLE)

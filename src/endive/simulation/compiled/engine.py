@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from endive.catalog import CatalogCounters
-from endive.catalog.server import SERVICE_UNAVAILABLE
-from endive.catalog.types import METADATA_TOO_LARGE
+from endive.catalog.service_queue import SERVICE_UNAVAILABLE
+from endive.catalog.snapshots import METADATA_TOO_LARGE
 from endive.simulation.columns import COLUMNS, Column
 from endive.simulation.compiled import run_state
 from endive.simulation.compiled.lower import OPERATION_ORDER, features_of, lower
@@ -25,7 +25,7 @@ from endive.steps import REQUEST_FAILED
 from endive.transaction import ManifestListCounters
 from endive.transaction.accesses import COUNTERS, TIMES
 from endive.transaction.policy import CLIENT_CRASH, COMMIT_STATE_UNKNOWN
-from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED, VALIDATION_EXCEPTION
+from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED, OPERATION_TIMEOUT, VALIDATION_EXCEPTION
 from endive.workload import HandOverCounters, SlotCounters
 
 _STATUS = {run_state.COMMITTED: "committed", run_state.ABORTED: "aborted", run_state.IN_FLIGHT: "in_flight"}
@@ -38,6 +38,7 @@ _REASONS = (
     CLIENT_CRASH,
     COMMIT_STATE_UNKNOWN,
     REQUEST_FAILED,
+    OPERATION_TIMEOUT,
 )
 
 
@@ -99,7 +100,8 @@ def _state(done: _Finished, name: str) -> npt.NDArray[np.int64]:
 def _orphaned(done: _Finished) -> npt.NDArray[np.int64]:
     """Count the files that remain; see ``arithmetic.costs.orphaned_files``."""
     written = done("counts", run_state.METADATA_WRITE) + done("counts", run_state.LIST_WRITE) + done("counts", run_state.FILE_WRITE)
-    unclean = np.isin(done("reason"), (run_state.CRASH, run_state.STATE_UNKNOWN, run_state.FAILED)) & (done("installs") == 0)
+    reasons = (run_state.CRASH, run_state.STATE_UNKNOWN, run_state.FAILED, run_state.CANCELLED)
+    unclean = np.isin(done("reason"), reasons) & (done("installs") == 0)
     return np.where(unclean, np.maximum(written - done("counts", run_state.FILE_DELETE), 0), 0)
 
 

@@ -31,7 +31,7 @@ HAS_SERVICE = True
 HAS_LIMITS = True
 """A pointer is written at a limited rate, metadata has a limit of size, or the database of a service reports conflicts."""
 HAS_FAILURES = True
-"""Requests, responses or clients fail."""
+"""Requests, responses or clients fail, or clients cancel operations."""
 HAS_LIST_APPENDS = True
 """Manifest lists are appended to (ML+)."""
 HAS_CLIENTS = True

@@ -9,13 +9,12 @@ import math
 from typing import Any
 
 from endive.arithmetic.costs import sized_median_ms
-from endive.arithmetic.draws import FIXED, quantile
+from endive.arithmetic.draws import FIXED
 from endive.arithmetic.manifests import NO_SNAPSHOT, bins_of, list_size, mean_size, merged_size, metadata_size
 from endive.arithmetic.validation import files_made, files_of_lost_attempts, is_start_expired, manifests_to_filter, without_own
-from endive.simulation.compiled.client_steps import access_step, fails_for_good
-from endive.simulation.compiled.features import HAS_FAILURES
+from endive.simulation.compiled.client_steps import NOT_SIZED, run_batches
 from endive.simulation.compiled.jit import jit
-from endive.simulation.compiled.memory import class_at, floats_at, table_at, touched_at, traits_at
+from endive.simulation.compiled.memory import class_at, table_at, touched_at, traits_at
 from endive.simulation.compiled.run_state import (
     CONFLICT_IO,
     FILE_DELETE,
@@ -28,10 +27,9 @@ from endive.simulation.compiled.run_state import (
     PARTITION_OVERLAP,
     PER_ATTEMPT_IO,
 )
-from endive.simulation.compiled.streams import conflict_uniform, largest_storage_uniform, resends_ms, value
+from endive.simulation.compiled.streams import conflict_uniform
 from endive.simulation.compiled.table_state import base_table, is_head_listed, review, snapshots_kept_by
 
-NOT_SIZED = -math.inf
 CUT_OFF, PREPARED, REAL_CONFLICT, EXPIRED = range(4)
 """Outcomes of the preparation of a table; cut off means by the end of the run."""
 
@@ -53,32 +51,12 @@ def first_parameter(sized: Any, parameters: Any, size: int) -> float:
 
 
 @jit
-def sized_latency(run: Any, parameters: Any, first: float, u: float) -> float:
-    """Return the latency at a uniform of an access with the parameter of ``sized_parameter``."""
-    if first == NOT_SIZED:
-        return value(run, parameters, u)
-    return quantile(int(parameters[0]), first, parameters[2], parameters[3], u, floats_at(run.quantiles, run.num_quantiles))
-
-
-@jit
 def sized_access(run: Any, txn: Any, kind: int, count: int, component: int, size: int, parallel: int) -> bool:
     """Run a series of accesses to files of this size, in batches of ``parallel``."""
     if count <= 0:
         return True
-    parameters = class_at(run, txn.cls).access[kind]
     first = sized_parameter(run, txn, kind, size)
-    while count > 0:
-        batch = min(count, parallel)
-        latency = sized_latency(run, parameters, first, largest_storage_uniform(txn, batch))
-        if HAS_FAILURES:
-            latency += resends_ms(txn, class_at(run, txn.cls).request_error, batch, latency)
-            if kind != FILE_DELETE and fails_for_good(run, txn, component, batch, latency):
-                return False
-        if not access_step(run, txn, component, latency):
-            return False
-        txn.counts[kind] += batch
-        count -= batch
-    return True
+    return run_batches(run, txn, class_at(run, txn.cls), kind, count, component, first, parallel)
 
 
 @jit

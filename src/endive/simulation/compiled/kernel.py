@@ -43,7 +43,14 @@ from endive.simulation.compiled.heap import arrival, close_hole, take_first
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import class_at, event_at, request_at, source_at, txn_at
 from endive.simulation.compiled.protocol_path import begin_load, protocol_event
-from endive.simulation.compiled.requests import end_by_failure, finish, learn_status, request_read, start_next_commit
+from endive.simulation.compiled.requests import (
+    check_status_again,
+    end_by_failure,
+    finish,
+    learn_status,
+    request_read,
+    start_next_commit,
+)
 from endive.simulation.compiled.service import end_load
 from endive.simulation.compiled.table_state import take_kept_snapshot
 
@@ -160,6 +167,8 @@ def _take_effect(run: Any, txn: Any, slot: int) -> None:
         check_unchanged(run, txn, slot)
     elif HAS_FAILURES and event == run_state.STATUS_CHECK:
         learn_status(run, txn, slot)
+    elif HAS_FAILURES and event == run_state.CHECK_FAILED:
+        check_status_again(run, txn, slot)
     else:
         if HAS_LOG:
             log_event(run, txn, slot, event)

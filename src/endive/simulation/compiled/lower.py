@@ -113,7 +113,7 @@ def features_of(config: SimulationConfig) -> Features:
         log=log,
         service=service,
         limits=_has_limits(config.catalog),
-        failures=any(policy.failures is not None for policy in policies),
+        failures=any(policy.failures is not None or policy.operation_timeout_ms is not None for policy in policies),
         list_appends=config.ml_append_mode,
         clients=any(_has_client(policy) for policy in policies),
         committers=any(cls.committer is not None for cls in classes),
@@ -150,7 +150,8 @@ class _Lowering:
         self.classes = self.workload.config.workload_classes
         self.weights: list[float] = []
         self.weight_offsets: dict[float, int] = {}
-        self.candidates: list[int] = []
+        self.candidates: list[run_state.Ints] = []
+        self.candidates_of: dict[tuple[int, ...] | None, int] = {}
         self.schedules: list[float] = []
         self.submissions: list[tuple[float, int, float, int, int, int]] = []
         self.traced_partitions: list[int] = []
@@ -184,7 +185,7 @@ class _Lowering:
             row_tables=np.zeros((BATCH_ROWS, max_tables), np.int64),
             weights=np.array(self.weights or [0.0]),
             quantiles=_quantiles(len(QUANTILES)),
-            candidates=np.array(self.candidates, np.int64),
+            candidates=np.concatenate(self.candidates),
             scratch=np.zeros((4, self.most_items), np.int64),
             traits=self._traits(),
             history=np.zeros(INITIAL_HISTORY * max_tables if tracked else 0, run_state.HISTORY),
@@ -329,14 +330,26 @@ class _Lowering:
         record["table_count_weights"] = self._weights_at(count.alpha) if isinstance(count, ZipfCount) else -1
         record["table_weights"] = self._weights_at(tables.alpha)
         record["table_write_fraction"] = tables.write_fraction
-        candidates = range(self.workload.config.num_tables) if cls.tables is None else cls.tables
-        record["first_candidate"] = len(self.candidates)
-        record["candidates"] = len(candidates)
-        self.candidates.extend(candidates)
+        if cls.tables not in self.candidates_of:
+            self.candidates_of[cls.tables] = sum(map(len, self.candidates))
+            self.candidates += self._candidates(cls)
+        record["first_candidate"] = self.candidates_of[cls.tables]
+        record["candidates"] = self.workload.config.num_tables if cls.tables is None else len(cls.tables)
         record["partitions_per_txn"] = -1.0 if cls.partitions_per_txn is None else cls.partitions_per_txn
         record["partition_weights"] = self._weights_at(partitions.alpha)
         record["partition_write_fraction"] = partitions.write_fraction
         record["range_first"], record["range_end"] = cls.partition_range or (0, -1)
+
+    def _candidates(self, cls: WorkloadClass) -> tuple[run_state.Ints, ...]:
+        """Return the tables that a class may choose; and, unless groups do not matter, by group with the place of each there."""
+        topology = self.workload.config
+        tables = np.arange(topology.num_tables) if cls.tables is None else np.array(cls.tables, np.int64)
+        if max(topology.groups) in (0, topology.num_tables - 1):
+            return (tables,)
+        order = np.argsort(np.array(topology.groups)[tables], kind="stable")
+        places = np.empty_like(order)
+        places[order] = np.arange(len(order))
+        return tables, tables[order], places
 
     def _policy(self, record: np.void, policy: CommitPolicy) -> None:
         profile = _profile(self.config.storage_provider)
@@ -357,6 +370,7 @@ class _Lowering:
         record["keeps_handles"] = kept
         record["starts_from_handle"] = kept and policy.path.keeps_files and isinstance(self.config.catalog, ServiceCatalog)
         record["computes"] = policy.client_time is not None
+        record["time_limits"] = [policy.time_limit_ms(operation) for operation in OPERATION_CODES]
         record["timeout_ms"] = math.inf if policy.total_timeout_ms is None else policy.total_timeout_ms
 
     def _protocol(self, record: np.void, protocol: Protocol) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from endive.arithmetic.costs import moment_of_effect_ms
 from endive.simulation.compiled import run_state
 from endive.simulation.compiled.client_steps import fails_for_good, step
-from endive.simulation.compiled.features import HAS_CLIENTS, HAS_FAILURES
+from endive.simulation.compiled.features import HAS_FAILURES
 from endive.simulation.compiled.heap import await_event
 from endive.simulation.compiled.iceberg import is_real_conflict, take_handles
 from endive.simulation.compiled.jit import inlined, jit
@@ -29,8 +29,16 @@ from endive.simulation.compiled.protocol_steps import (
     loses_after,
     run_steps,
 )
-from endive.simulation.compiled.requests import abort, begin_commit, delete_leftovers, end_read, lose_attempt, request_read, succeed
-from endive.simulation.compiled.streams import client_ms, resends_ms
+from endive.simulation.compiled.requests import (
+    begin_commit,
+    end_read,
+    end_response,
+    lose_attempt,
+    request_read,
+    restarts_after_conflict,
+    succeed,
+)
+from endive.simulation.compiled.streams import resends_ms
 from endive.simulation.compiled.table_state import overlaps, take_snapshot
 
 _NONE, _CONFLICT, _NOT_REBASED = range(3)
@@ -130,22 +138,10 @@ def _send_discovery(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _observed(run: Any, txn: Any, slot: int) -> bool:
-    """Learn the version that a request to the object store shows; return whether its response came before the end."""
+    """Learn the version that a request to the object store shows; return whether the client goes on."""
     _learn_version(run, txn, slot)
-    now, elapsed = txn.now_ms, txn.effect_ms
-    rest = txn.success_ms - txn.effect_ms
-    if rest > 0.0:
-        now += rest
-        elapsed += rest
-    if HAS_CLIENTS:
-        computing = client_ms(run, txn, class_at(run, txn.cls))
-        now += computing
-        elapsed += computing
-    if now >= run.end_ms:
+    if not end_response(run, txn, component_of(txn.phase), txn.success_ms - txn.effect_ms):
         return False
-    txn.now_ms = now
-    txn.times[component_of(txn.phase)] += elapsed
-    txn.event_count += 1
     count_requests(txn, step_at(run, txn.place), 1)
     return True
 
@@ -178,7 +174,11 @@ def _end_phase(run: Any, txn: Any, slot: int) -> bool:
     if phase == run_state.ATTEMPT or phase == run_state.AFTER_LOSS:
         found = _examine_commits(run, txn)
         if found != _NONE:
-            _end_by_conflict(run, txn, slot, found == _CONFLICT)
+            if restarts_after_conflict(run, txn, slot, found == _CONFLICT):
+                txn.attempt = 0
+                txn.lost_files = 0
+                enter_phase(run, txn, run_state.LOAD)
+                await_event(run, txn, slot, run_state.PROTOCOL_STEP, 0.0)
             return False
         if phase == run_state.ATTEMPT:
             begin_commit(run, txn, slot)
@@ -245,21 +245,3 @@ def _examine_commits(run: Any, txn: Any) -> int:
         txn.real_conflicts += 1
         return _CONFLICT
     return _CONFLICT if is_real_conflict(run, txn) else _NONE
-
-
-@jit
-def _end_by_conflict(run: Any, txn: Any, slot: int, may_restart: bool) -> None:
-    """Restart the operation if the conflict and its class allow it; otherwise abort."""
-    cls = class_at(run, txn.cls)
-    if not delete_leftovers(run, txn, slot):
-        return
-    if may_restart and cls.on_real_conflict == run_state.RESTART and txn.restarts < cls.max_restarts:
-        txn.commit_latency_ms += txn.now_ms - txn.commit_started_ms
-        txn.restarts += 1
-        txn.status = run_state.EXECUTING
-        txn.attempt = 0
-        txn.lost_files = 0
-        enter_phase(run, txn, run_state.LOAD)
-        await_event(run, txn, slot, run_state.PROTOCOL_STEP, 0.0)
-    else:
-        abort(run, txn, slot, run_state.VALIDATION)

@@ -6,7 +6,7 @@ from typing import Any
 
 from endive.arithmetic.manifests import hits_of, list_size
 from endive.arithmetic.validation import is_start_expired
-from endive.simulation.compiled.client_steps import access_step, fails_for_good
+from endive.simulation.compiled.client_steps import access_step, fails_for_good, sized_latency
 from endive.simulation.compiled.features import HAS_FAILURES
 from endive.simulation.compiled.iceberg import (
     CUT_OFF,
@@ -17,7 +17,6 @@ from endive.simulation.compiled.iceberg import (
     merge_manifests,
     metadata_access,
     sized_access,
-    sized_latency,
     sized_parameter,
 )
 from endive.simulation.compiled.jit import jit

@@ -5,6 +5,7 @@ A request takes effect when its event comes. A response can be lost; after it th
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from endive.arithmetic.costs import moment_of_effect_ms, status_check_wait_ms
@@ -20,7 +21,7 @@ from endive.simulation.compiled.arrivals import (
     start_streams,
     take_known_versions,
 )
-from endive.simulation.compiled.client_steps import back_off, step
+from endive.simulation.compiled.client_steps import back_off, cancel, is_in_time, start_time_limit, step
 from endive.simulation.compiled.committer import end_batch
 from endive.simulation.compiled.features import (
     HAS_CAS,
@@ -154,8 +155,11 @@ def request_read(run: Any, txn: Any, slot: int, event: int) -> None:
     if HAS_FAILURES and event != run_state.DISCOVERY:
         if not wait_for_errors(run, txn, run_state.CATALOG_READ):
             return
-        if event != run_state.STATUS_CHECK and fails(txn, class_at(run, txn.cls).fatal_error):
-            end_by_failure(run, txn, slot, event)
+        if fails(txn, class_at(run, txn.cls).fatal_error):
+            if event == run_state.STATUS_CHECK:
+                await_event(run, txn, slot, run_state.CHECK_FAILED, 0.0)
+            else:
+                end_by_failure(run, txn, slot, event)
             return
     if HAS_SERVICE:
         send(run, txn, slot, event)
@@ -169,7 +173,11 @@ def request_read(run: Any, txn: Any, slot: int, event: int) -> None:
 
 @jit
 def end_by_failure(run: Any, txn: Any, slot: int, event: int) -> None:
-    """End a transaction after a request that failed for good: it aborts and leaves its files, unless it has committed before."""
+    """End a transaction after a request that failed for good, or at its deadline.
+
+    It aborts and leaves its files, unless it has committed before.
+    """
+    reason = run_state.CANCELLED if txn.failed == run_state.CANCELLED else run_state.FAILED
     txn.failed = 0
     if HAS_PROTOCOL and txn.phase in (run_state.AFTER_SUCCESS, run_state.CHECKPOINT):
         succeed(run, txn, slot, run.now_ms)
@@ -177,7 +185,7 @@ def end_by_failure(run: Any, txn: Any, slot: int, event: int) -> None:
     if HAS_ICEBERG and event == run_state.AFTER_COMMIT:
         succeed(run, txn, slot, run.now_ms)
     else:
-        abort(run, txn, slot, run_state.FAILED)
+        abort(run, txn, slot, reason)
 
 
 @jit
@@ -192,8 +200,13 @@ def rest_of_read(run: Any, txn: Any) -> float:
 
 @jit
 def end_read(run: Any, txn: Any) -> bool:
-    """Wait for the response of a read, and let the client compute; return whether that was before the end."""
-    rest = rest_of_read(run, txn)
+    """Wait for the response of a read of the catalog; return whether the client goes on."""
+    return end_response(run, txn, run_state.CATALOG_READ, rest_of_read(run, txn))
+
+
+@jit
+def end_response(run: Any, txn: Any, component: int, rest: float) -> bool:
+    """Wait for the rest of a response, and let the client compute; return whether it goes on before the end of the run."""
     elapsed = txn.effect_ms
     now = txn.now_ms
     if rest > 0.0:
@@ -206,8 +219,10 @@ def end_read(run: Any, txn: Any) -> bool:
     if now >= run.end_ms:
         return False
     txn.now_ms = now
-    txn.times[run_state.CATALOG_READ] += elapsed
+    txn.times[component] += elapsed
     txn.event_count += 1
+    if HAS_FAILURES:
+        return is_in_time(txn)
     return True
 
 
@@ -216,6 +231,8 @@ def wait_for_errors(run: Any, txn: Any, component: int) -> bool:
     """Wait for the SDK's retries of failed requests to the catalog; return whether they were over before the end."""
     waited = resends_ms(txn, class_at(run, txn.cls).request_error, 1, 0.0)
     if waited > 0.0:
+        if txn.now_ms + waited > txn.deadline_ms:
+            return cancel(run, txn, component)
         if txn.now_ms + waited >= run.end_ms:
             return False
         txn.now_ms += waited
@@ -273,6 +290,10 @@ def take_answer(run: Any, txn: Any, slot: int, success: bool, effect_at: float) 
     if HAS_FAILURES:
         if success and not txn.known_by_key:
             txn.installs += 1
+        if txn.now_ms > txn.deadline_ms:
+            txn.unknown_outcomes += 1
+            abort(run, txn, slot, run_state.CANCELLED)
+            return
         if fails(txn, class_at(run, txn.cls).lost_answer):
             _lose_answer(run, txn, slot, success)
             return
@@ -311,14 +332,21 @@ def _lose_answer(run: Any, txn: Any, slot: int, success: bool) -> None:
 @inlined
 def learn_status(run: Any, txn: Any, slot: int) -> None:
     """Continue after a read that checks the outcome of a commit; its response may be lost, too."""
-    cls = class_at(run, txn.cls)
     effect_at = txn.now_ms
     if not end_read(run, txn):
         return
-    txn.status_checks += 1
-    if not fails(txn, cls.lost_answer):
+    if fails(txn, class_at(run, txn.cls).lost_answer):
+        check_status_again(run, txn, slot)
+    else:
         _learn_outcome(run, txn, slot, txn.took_effect == 1, effect_at)
-    elif txn.status_checks > cls.status_checks:
+
+
+@jit
+def check_status_again(run: Any, txn: Any, slot: int) -> None:
+    """Check the outcome of a commit again after a check that failed or whose response was lost; abort after the last one."""
+    cls = class_at(run, txn.cls)
+    txn.status_checks += 1
+    if txn.status_checks > cls.status_checks:
         abort(run, txn, slot, run_state.STATE_UNKNOWN)
     elif step(run, txn, run_state.BACKOFF, status_check_wait_ms(txn.status_checks, cls.min_wait_ms, cls.max_wait_ms)):
         request_read(run, txn, slot, run_state.STATUS_CHECK)
@@ -328,6 +356,8 @@ def learn_status(run: Any, txn: Any, slot: int) -> None:
 def _learn_outcome(run: Any, txn: Any, slot: int, success: bool, effect_at: float) -> None:
     """Continue after the outcome of an attempt is known: commit, abort, or wait and read the catalog again."""
     cls = class_at(run, txn.cls)
+    if HAS_FAILURES and success:
+        txn.deadline_ms = math.inf
     if HAS_CLIENTS and success and cls.keeps_handles:
         know_written(run, txn, slot)
     if HAS_LIMITS and not success and txn.final_reason != run_state.NO_REASON:
@@ -361,6 +391,8 @@ def lose_attempt(run: Any, txn: Any, slot: int) -> None:
     elif txn.attempt >= cls.timeout_from_retry and txn.now_ms - txn.commit_started_ms > cls.timeout_ms:
         if delete_leftovers(run, txn, slot):
             abort(run, txn, slot, run_state.TIMEOUT)
+    elif HAS_FAILURES and not start_time_limit(run, txn):
+        return
     else:
         txn.attempt += 1
         txn.retries += 1
@@ -371,6 +403,23 @@ def lose_attempt(run: Any, txn: Any, slot: int) -> None:
             await_event(run, txn, slot, run_state.PROTOCOL_STEP, 0.0)
         else:
             request_read(run, txn, slot, run_state.REFRESH if cls.keeps_files else run_state.RETRY_READ)
+
+
+@jit
+def restarts_after_conflict(run: Any, txn: Any, slot: int, may_restart: bool) -> bool:
+    """Return whether the operation restarts, if the conflict and its class allow it; otherwise it aborts."""
+    cls = class_at(run, txn.cls)
+    if not delete_leftovers(run, txn, slot):
+        return False
+    if not (may_restart and cls.on_real_conflict == run_state.RESTART and txn.restarts < cls.max_restarts):
+        abort(run, txn, slot, run_state.VALIDATION)
+        return False
+    txn.commit_latency_ms += txn.now_ms - txn.commit_started_ms
+    txn.restarts += 1
+    txn.status = run_state.EXECUTING
+    if HAS_FAILURES:
+        return start_time_limit(run, txn)
+    return True
 
 
 @jit

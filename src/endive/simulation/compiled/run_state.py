@@ -47,6 +47,7 @@ UNKNOWN_CHECK, UNKNOWN_RETRY = (CODES["on_unknown"].index(policy) for policy in 
 ALL_WRITERS = COMMIT_ROUNDS.index("all_writers")
 EXECUTING, COMMITTING, COMMITTED, ABORTED, IN_FLIGHT = range(5)
 NO_REASON, MAX_RETRIES, TIMEOUT, VALIDATION, UNAVAILABLE, METADATA_TOO_LARGE, CRASH, STATE_UNKNOWN, FAILED = range(-1, 8)
+CANCELLED = 8
 PROBABILISTIC, PARTITION_OVERLAP = range(2)
 CAS, LOG, SERVICE = range(3)
 # Distributions of a service: indices of Run.service.
@@ -60,8 +61,8 @@ LOG_COMMIT, COMPACTION_EFFECT, APPEND_EFFECT, DISCOVERY = range(3, 7)
 LISTS_READ, LIST_APPEND, LIST_REWRITE = range(7, 10)
 REFRESH, AFTER_COMMIT, CHECK, DONE = range(10, 14)
 SERVICE_ARRIVAL, SERVICE_BEGIN, SERVICE_LOCKED, SERVICE_END = range(14, 18)
-BATCH_LEAD, BATCH_READY, BATCH_END, BATCH_ANSWER, STATUS_CHECK, SERVICE_RELOADED, NEXT_COMMIT = range(18, 25)
-PROTOCOL_STEP, PROTOCOL_OBSERVED, PROTOCOL_READ, PROTOCOL_REQUEST, PROTOCOL_PUBLISH = range(25, 30)
+BATCH_LEAD, BATCH_READY, BATCH_END, BATCH_ANSWER, STATUS_CHECK, SERVICE_RELOADED, NEXT_COMMIT, CHECK_FAILED = range(18, 26)
+PROTOCOL_STEP, PROTOCOL_OBSERVED, PROTOCOL_READ, PROTOCOL_REQUEST, PROTOCOL_PUBLISH = range(26, 31)
 
 # Reasons for which the kernel returns.
 FINISHED, ROWS_FULL, SLOTS_FULL, HISTORY_FULL, PAUSED, HANDOVERS_FULL, AGES_FULL = range(7)
@@ -173,6 +174,7 @@ CLASS = _record(
     "manifests:(4,)f8 manifests_low manifests_high detector real_probability:f8",
     # failures and clients
     "request_error:f8 fatal_error:f8 lost_answer:f8 client_crash:f8 on_unknown status_checks min_wait_ms max_wait_ms",
+    f"time_limits:({NUM_OPERATIONS},)f8",
     "backoff_kind keeps_handles starts_from_handle reads_history computes client_time:(4,)f8 committer",
     # protocols as data: the steps of each phase are a range of ``World.steps``
     "phase_first:(6,)i8 phase_end:(6,)i8 checkpoint_every checkpoint_by_writer decided_by rebases",
@@ -222,7 +224,7 @@ TXN = _in_lines(
     "commit_started_ms key:u8 conflict_index backoff_index",
     # other fields
     "source next_free runtime_ms checkpoint_offset applied table_cursor history_start written_before lost_files failure_index",
-    "known_by_key failed on_handle rebased took_effect status_checks final_reason client_index backoff_state_ms",
+    "deadline_ms known_by_key failed on_handle rebased took_effect status_checks final_reason client_index backoff_state_ms",
     # a job with several commits: the number of this one, its key, its runtime, and what came of the commits before
     "job_commit job_key:u8 job_start_ms job_runtime_ms job_failed job_installs",
     # protocols as data: the phase, its next step, requests left in it, and the version at its start; the version at the end of the

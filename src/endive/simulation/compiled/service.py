@@ -1,4 +1,4 @@
-"""Process requests at a catalog service. The counterpart of ``endive.catalog.service`` and ``endive.catalog.server``.
+"""Process requests at a catalog service. The counterpart of ``endive.catalog.service`` and ``endive.catalog.service_queue``.
 
 A request is a record beside its transaction's. A request that waits (for a worker, a lock, or a batch) has no event; the request
 that lets it continue schedules one, at the same time. ``request_event`` returns the outcome of an event, and the kernel continues.
@@ -11,9 +11,10 @@ from typing import Any
 from endive.arithmetic.costs import BYTES_PER_MIB, any_error_probability
 from endive.arithmetic.manifests import metadata_size
 from endive.simulation.compiled import run_state
+from endive.simulation.compiled.client_steps import sized_latency
 from endive.simulation.compiled.features import HAS_CLIENTS, HAS_FAILURES, HAS_FILES, HAS_LIMITS, HAS_PROTOCOL
 from endive.simulation.compiled.heap import await_event, push
-from endive.simulation.compiled.iceberg import first_parameter, sized_latency
+from endive.simulation.compiled.iceberg import first_parameter
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import class_at, group_at, request_at, table_at, touched_at, traits_at, txn_at
 from endive.simulation.compiled.streams import catalog_uniform, value

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Collection, Generator
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal
 
 from endive.catalog.base import CommitRequest
-from endive.catalog.types import CatalogCounters
+from endive.catalog.snapshots import CatalogCounters
 from endive.steps import Signal, Step, WaitFor
 from endive.storage import FixedLatency, LognormalLatency, QuantileDistribution
 
@@ -20,7 +20,6 @@ SERVICE_UNAVAILABLE = "service_unavailable"
 LOST = ""
 """Outcome of a commit that lost the race: no abort reason, because the client may retry."""
 ServerRetryMode = Literal["recheck", "rebase"]
-SERVER_RETRY_MODES: tuple[ServerRetryMode, ...] = get_args(ServerRetryMode)
 
 
 @dataclass(frozen=True, slots=True)

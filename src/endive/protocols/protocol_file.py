@@ -14,7 +14,6 @@ from endive.config.values import Count, NonNegativeMs, Section
 from endive.table import ICEBERG_OPERATIONS
 from endive.transaction.protocol import (
     CATALOG_OPERATIONS,
-    SERVICE_POINTS,
     CommitPoint,
     DecidedBy,
     Scope,
@@ -85,7 +84,7 @@ class CommitSection(Section):
         description="put_if_absent: next entry of a log; swap: compare-and-swap of a pointer; insert: row with a unique key in a "
         "database; ratify: a catalog accepts a staged file."
     )
-    scope: Scope = Field("table", description="What it orders: the commits of one table, or of the whole lake.")
+    scope: Scope = Field("table", description="Scope of the order of commits: one table, or the whole lake.")
     unpublished_limit: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
         None, description="ratify: number of unpublished commits at which the catalog rejects further ones. Default: no limit."
     )
@@ -96,8 +95,8 @@ class ConflictSection(Section):
 
     decided_by: DecidedBy = Field(
         "partitions",
-        description="What must overlap: nothing (any commit to the table), partitions, or files: of overlapping partitions with "
-        "real_conflict_probability.",
+        description="Overlap that makes a conflict. table: any commit to the table; partitions: overlapping partitions; files: "
+        "overlapping partitions, with real_conflict_probability.",
     )
     rebases: bool = Field(True, description="The client commits on top of commits that came between and do not conflict.")
     fails: dict[str, list[str]] = Field(
@@ -106,10 +105,16 @@ class ConflictSection(Section):
 
 
 class RetrySection(Section):
-    """``[retries]``: defaults of ``transaction.retry``, ``retry_backoff`` and ``total_timeout_ms``."""
+    """``[retries]``: defaults of ``transaction.retry``, ``retry_backoff`` and both timeouts."""
 
     limit: Count = Field(0, description="Maximum number of retries after the first attempt.")
     total_timeout_ms: NonNegativeMs | None = Field(None, description="Maximum total time, checked after each failed attempt.")
+    operation_timeout_ms: NonNegativeMs | None = Field(
+        None, description="Time since submission at which the client cancels the operation, from its first retry or restart on."
+    )
+    operation_timeout_for: list[str] = Field(
+        default_factory=list, description="Operations that operation_timeout_ms applies to. Default: all."
+    )
     backoff: RetryBackoff = Field(default_factory=RetryBackoff, description="Backoff before a retry, as transaction.retry_backoff.")
 
 
@@ -130,13 +135,13 @@ class ProtocolDocument(Section):
     name: str | None = Field(None, description="Name of the protocol. Default: that of the file.", min_length=1)
     client: str | None = Field(None, description="Client, as named in reports. Default: the name.", min_length=1)
     version: str = Field("", description="Version of the client.")
-    source: str = Field("", description="Where the facts come from.")
+    source: str = Field("", description="Source of the facts.")
     date: datetime.date | str = Field("", description="Date of the source.")
     status: Literal["released", "proposal", "observed", "check"] = Field(
         "released",
         description="released client, proposal, observed on the wire, or check of the engine.",
     )
-    description: str = Field("", description="What the file covers and which numbers are assumptions.")
+    description: str = Field("", description="Scope of the file, and numbers that are assumptions.")
     operations: list[str] = Field(
         default_factory=lambda: sorted(OPERATIONS), description="Operations that the client can commit.", min_length=1
     )
@@ -234,6 +239,12 @@ def _check_retries(document: ProtocolDocument) -> Iterator[Problem]:
     elif not document.conflicts.rebases:
         message = "contradicts conflicts.rebases = false: an attempt is lost only to a commit that came between"
         yield Problem("retries.limit", message, retries.limit)
+    if retries.operation_timeout_for and retries.operation_timeout_ms is None:
+        yield Problem("retries.operation_timeout_for", "has no effect unless retries.operation_timeout_ms is set")
+    for place, name in enumerate(retries.operation_timeout_for):
+        if name not in document.operations:
+            message = f"is not one of operations; {nearest(name, document.operations)}"
+            yield Problem(f"retries.operation_timeout_for.{place}", message, name)
     if not document.conflicts.rebases and document.conflicts.fails:
         yield Problem("conflicts.fails", "has no effect with conflicts.rebases = false: every commit that came between fails")
 
@@ -301,7 +312,3 @@ def _check_roles(
             yield Problem(f"{key}.with_next", message, True)
         elif pair[0].attempts != pair[1].attempts:
             yield Problem(f"{key}.with_next", "needs two steps with the same value of attempts", True)
-
-
-NEEDS_SERVICE = SERVICE_POINTS
-"""Commit points for which the configuration needs ``catalog.type = "service"``."""

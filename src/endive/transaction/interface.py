@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from endive.catalog import Catalog, CatalogSnapshot, TableHandles
     from endive.randomness import RandomSource, TransactionStreams
     from endive.storage import StorageProvider
-    from endive.transaction.jobs import Job
     from endive.transaction.lifecycle import Lifecycle
     from endive.transaction.manifest_lists import ManifestLists
+    from endive.transaction.partial_progress import Job
     from endive.transaction.policy import CommitPolicy
     from endive.transaction.types import Tracer
 

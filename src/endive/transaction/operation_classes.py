@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from endive.arithmetic.costs import manifests_to_merge
 from endive.table import OPERATION_FACTS
-from endive.transaction.base import Transaction
+from endive.transaction.interface import Transaction
 from endive.transaction.types import ConflictCost
 
 

@@ -19,15 +19,18 @@ from endive.workload.arrivals import ARRIVAL_KINDS, ArrivalKind, Arrivals, kind_
 class Periodic(Section):
     """Periodic job: one transaction at phase, phase + interval, ..."""
 
-    interval_ms: PositiveMs
-    phase_ms: NonNegativeMs = 0.0
+    interval_ms: PositiveMs = Field(description="Time from one submission to the next.")
+    phase_ms: NonNegativeMs = Field(0.0, description="Time of the first submission.")
 
 
 class Closed(Section):
     """Closed loop: each client thinks, submits a transaction, and waits for its end."""
 
-    clients: Writers
-    think_time: Interval = Field(default_factory=lambda: Interval(distribution="fixed", value=0.0))
+    clients: Writers = Field(description="Number of clients.")
+    think_time: Interval = Field(
+        default_factory=lambda: Interval(distribution="fixed", value=0.0),
+        description="Think time of a client before each submission.",
+    )
 
 
 class RateStep(Section):
@@ -45,9 +48,9 @@ class ArrivalKeys(Section):
     """Arrivals of a class: at most one arrival kind, and the start and end of the class."""
 
     rate: Rate | None = Field(None, description="Arrivals per second (Poisson).")
-    inter_arrival: Interval | None = None
-    periodic: Periodic | None = None
-    closed: Closed | None = None
+    inter_arrival: Interval | None = Field(None, description="Interval between arrivals, instead of `rate`.")
+    periodic: Periodic | None = Field(None, description="Arrivals at fixed intervals.")
+    closed: Closed | None = Field(None, description="Clients that wait for their transactions.")
     writers: Writers | None = Field(
         None, description="Number of writers; each submits once per `every_ms`, one transaction at a time."
     )

@@ -3,6 +3,7 @@
 [sweep]
 base = "base.toml"                    # or the tables of a configuration under [base]
 seeds = "0-9"                         # or a list
+rows = "sample"                       # rows to keep: "all", "sample" or "none"; default: all up to 20 GiB, beyond it a sample
 question = "success(compaction)"      # metric of the headline, the first figure and the order of the report
 
 [axes]
@@ -47,7 +48,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
@@ -119,6 +120,21 @@ def _leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield key, value
 
 
+KeptRows = Literal["all", "sample", "none"]
+"""Rows of runs to keep: all, a uniform sample of transactions, or none; metrics and summaries are always kept."""
+KEPT_ROWS: tuple[KeptRows, ...] = get_args(KeptRows)
+"""From most rows to fewest."""
+
+
+def parse_rows(text: str | None) -> KeptRows | None:
+    """Return the rows to keep. Raises ConfigError if the text names none."""
+    if text is None:
+        return None
+    if text not in KEPT_ROWS:
+        raise ConfigError("--rows", [Problem("", f"must be one of {', '.join(KEPT_ROWS)}", text)])
+    return next(each for each in KEPT_ROWS if each == text)
+
+
 class SweepSection(StudySection):
     """``[sweep]``: base configuration, seeds and metric of a sweep."""
 
@@ -127,6 +143,7 @@ class SweepSection(StudySection):
     seeds: Seeds = "0-2"
     question: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     baseline: ScenarioName | None = None
+    rows: KeptRows | None = None
 
 
 class QuickSection(StudySection):
@@ -162,6 +179,7 @@ class Sweep:
         *,
         quick: bool = False,
         seeds: str | None = None,
+        rows: KeptRows | None = None,
         overrides: Mapping[str, Any] | None = None,
         content: Tree | None = None,
     ) -> None:
@@ -184,6 +202,8 @@ class Sweep:
         """Scenarios, the baseline first; empty if the file has none."""
         self.question = self._file.sweep.question
         """Metric of the study as in the file, or None."""
+        self.rows: KeptRows | None = rows or self._file.sweep.rows
+        """Rows to keep; None to decide by their size."""
 
     @property
     def name(self) -> str:

@@ -14,8 +14,8 @@ from endive.transaction.policy import CLIENT_CRASH
 from endive.transaction.types import TransactionResult, TransactionStatus
 
 if TYPE_CHECKING:
-    from endive.catalog.types import CatalogSnapshot
-    from endive.transaction.base import Transaction
+    from endive.catalog.snapshots import CatalogSnapshot
+    from endive.transaction.interface import Transaction
 
 
 @dataclass
