@@ -122,10 +122,12 @@ class _Commit:
     def access_times_ms(self) -> Iterator[float]:
         """Give the time from each request to the next: latency of the lab, and CPU time of client and lab.
 
-        Requests after a lost attempt are left out, because the client waits before them, and those that run at the same time.
+        Requests after a lost attempt are left out, because the client waits between them, and those that run at the same time.
         """
         for before, after in pairwise(self.requests):
-            if before.event.outcome == "ok" and after.time_ms >= before.end_ms:
+            if before.event.outcome != "ok":
+                return
+            if after.time_ms >= before.end_ms:
                 yield after.time_ms - before.time_ms
 
 
@@ -246,8 +248,10 @@ def _with_documented_retries(client: str, text: str) -> str:
     if client not in _DOCUMENTED:
         return text
     tree = tomllib.loads(text)
-    tree["retries"] = tomllib.loads(find_protocol(client).text)["retries"]
-    return tomli_w.dumps(tree)
+    retries = tomllib.loads(find_protocol(client).text)["retries"]
+    if "operation_timeout_for" in retries and not set(tree["operations"]) & set(retries["operation_timeout_for"]):
+        del retries["operation_timeout_for"], retries["operation_timeout_ms"]
+    return tomli_w.dumps(tree | {"retries": retries})
 
 
 def _cell(loop: Loop, real: list[dict[str, float]], simulated: list[dict[str, float]]) -> dict[str, Any]:
