@@ -27,12 +27,17 @@ def document(**changes: Any) -> Document:
 
 
 class TestPlan:
-    def test_is_the_simulation_without_the_job(self) -> None:
+    def test_has_the_commits_of_the_other_classes(self) -> None:
         plan = plan_rivals(document(), "job")
         assert 15 <= len(plan) <= 50
         assert {rival.rival for rival in plan} == {"others"}
         assert [rival.time_ms for rival in plan] == sorted(rival.time_ms for rival in plan)
         assert plan == plan_rivals(document(), "job")
+
+    def test_rivals_contend_with_the_simulated_job(self) -> None:
+        alone = plan_rivals(document(workload={"job": {"rate": 0.001}, "others": {"rate": 3.0}}), "job")
+        contended = plan_rivals(document(workload={"job": {"rate": 20.0}, "others": {"rate": 3.0}}), "job")
+        assert len(contended) < 0.8 * len(alone)
 
     def test_without_a_job_all_classes_are_rivals(self) -> None:
         assert {rival.rival for rival in plan_rivals(document())} == {"job", "others"}

@@ -7,6 +7,7 @@ commit as think time. Which writer loses, and how often, follows from the protoc
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import os
@@ -26,19 +27,27 @@ import tomli_w
 from endive.catalog import ServiceSettings
 from endive.config import build_simulation_config
 from endive.config.load import check_document
+from endive.config.schema import Document
 from endive.lab.observe import observing_behavior
 from endive.lab.open_lab import Lab, LabSettings, open_lab
 from endive.lab.recording import RecordedRequest
+from endive.lab.rivals import RivalCommit, plan_rivals, run_rivals
 from endive.protocols.reader import find_protocol
 from endive.simulation import Simulation
 from endive.storage import FixedLatency
+from verification.clients.jobs import NAMESPACE, TABLE
 from verification.clients.processes import run_job, warm_context
 from verification.clients.writer import run_writer
 
 WRITERS = (1, 2, 4, 8, 16)
+MIXED_WRITERS = (2, 4, 8)
 SEEDS = range(20)
+_START_S = 60.0
+"""Time for which rivals are planned beyond the length of a run: they start before the real writers do."""
 _DOCUMENTED = ("lance", "icechunk")
 """Clients whose retries are those of the built-in protocol of this name."""
+WRITERS_CLASS = "writers"
+RIVAL_TABLE = ((NAMESPACE,), TABLE)
 METRICS = ("attempts_per_commit", "success", "commits_per_s", "p95_ms")
 
 
@@ -71,13 +80,15 @@ def lab_settings(latency_ms: float) -> LabSettings:
     return LabSettings(replace(observing_behavior(latency_ms), service=service))
 
 
-def run_loop(loop: Loop) -> dict[str, float]:
-    """Run real writers; return attempts per commit, success, commits per second, p95 of the time to commit, and time per access."""
+def run_loop(loop: Loop, rivals: Sequence[RivalCommit] = ()) -> dict[str, float]:
+    """Run real writers, and rivals if given; return what ``METRICS`` lists, the standard error of attempts, and time per access."""
     names = [f"writer-{number}" for number in range(loop.writers)]
     with TemporaryDirectory(prefix="endive-catalog-") as folder, open_lab(lab_settings(loop.latency_ms), names) as lab:
         opened_s = time.monotonic()
         os.environ["VERIFICATION_DIRECTORY"] = folder
+        committing = asyncio.run_coroutine_threadsafe(run_rivals(lab, rivals, [RIVAL_TABLE]), lab.loop)
         writers = _run_writers(loop, lab, names)
+        committing.cancel()
         requests = lab.recording.requests()
     own = [each for each in requests if each.client in names and "warm_up" not in each.event.target]
     commits = [_Commit(own, name, opened_s, deadline, *each) for name, deadline, made in writers for each in made]
@@ -85,6 +96,7 @@ def run_loop(loop: Loop) -> dict[str, float]:
     measured = _measure(loop, [commit.span for commit in seen], sum(each.is_commit for each in own))
     accesses = [gap for commit in seen for gap in commit.access_times_ms()]
     measured |= {"access_ms": fmean(accesses), "access_stdev_ms": stdev(accesses)}
+    measured["attempts_error"] = _ratio_error([(commit.attempts, not commit.span[2]) for commit in seen])
     return measured | {"outside_ms": fmean(commit.outside_ms for commit in seen)}
 
 
@@ -112,6 +124,11 @@ class _Commit:
         first, last = self.requests[0].time_ms, max(each.end_ms for each in self.requests)
         offset = self._opened_s - self._deadline
         return first / 1e3 + offset, last / 1e3 + offset, self._error
+
+    @property
+    def attempts(self) -> int:
+        """Number of commit requests."""
+        return sum(each.is_commit for each in self.requests)
 
     @property
     def outside_ms(self) -> float:
@@ -152,6 +169,13 @@ def _run_writers(loop: Loop, lab: Lab, names: Sequence[str]) -> list[tuple[str, 
     return made
 
 
+def _ratio_error(operations: Sequence[tuple[int, bool]]) -> float:
+    """Return the standard error of attempts per commit, from the attempts and the outcome of each operation."""
+    commits = max(1, sum(committed for _, committed in operations))
+    ratio = sum(attempts for attempts, _ in operations) / commits
+    return math.sqrt(sum((attempts - ratio * committed) ** 2 for attempts, committed in operations)) / commits
+
+
 def _measure(loop: Loop, done: Sequence[tuple[float, float, str]], attempts: int) -> dict[str, float]:
     committed = [(start, end) for start, end, error in done if not error]
     return {
@@ -163,8 +187,16 @@ def _measure(loop: Loop, done: Sequence[tuple[float, float, str]], attempts: int
     }
 
 
-def simulate_loop(loop: Loop, protocol: Path, job_requests: int) -> list[dict[str, float]]:
-    """Simulate the same loop with an observed protocol, for several seeds; the job consists of requests for data files."""
+def loop_document(loop: Loop, protocol: Path, job_requests: int, rivals: int = 0) -> Document:
+    """Return the configuration of a loop with an observed protocol; the job consists of requests for data files.
+
+    Args:
+        loop: Writers, which are the class ``writers``.
+        protocol: File of the protocol.
+        job_requests: Number of requests for data files.
+        rivals: Number of further writers, which are the class ``rivals``.
+
+    """
     access = {"mean": loop.latency_ms, "stddev": loop.stdev_ms}
     both = {"read": access, "write": access}
     variance = math.log1p((loop.stdev_ms / loop.latency_ms) ** 2)
@@ -189,21 +221,29 @@ def simulate_loop(loop: Loop, protocol: Path, job_requests: int) -> list[dict[st
         else {"type": "cas"},
         "transaction": {"commit_path": str(protocol)},
         "workload": {
-            "writers": {
-                "closed": {"clients": loop.writers, "think_time": think},
+            name: {
+                "closed": {"clients": clients, "think_time": think},
                 "operation": "fast_append",
                 "runtime": {"distribution": "fixed", "value": max(job_requests * loop.latency_ms, 0.001)},
             }
+            for name, clients in ((WRITERS_CLASS, loop.writers), ("rivals", rivals))
+            if clients
         },
     }
-    checked = check_document(document, "verification")
+    return check_document(document, "verification")
+
+
+def simulate_loop(loop: Loop, protocol: Path, job_requests: int, rivals: int = 0) -> list[dict[str, float]]:
+    """Simulate a loop for several seeds; return the metrics of the class ``writers`` of each."""
+    document = loop_document(loop, protocol, job_requests, rivals)
     return [
-        _measure_rows(loop, Simulation(build_simulation_config(checked, seed_override=seed)).run().to_table()) for seed in SEEDS
+        _measure_rows(loop, Simulation(build_simulation_config(document, seed_override=seed)).run().to_table()) for seed in SEEDS
     ]
 
 
 def _measure_rows(loop: Loop, rows: Any) -> dict[str, float]:
-    columns = rows.select(["t_submit", "total_latency", "status", "n_retries"]).to_pylist()
+    names = ["workload_class", "t_submit", "total_latency", "status", "n_retries"]
+    columns = [row for row in rows.select(names).to_pylist() if row["workload_class"] == WRITERS_CLASS]
     end_ms = 1e3 * loop.seconds
     done = [
         (
@@ -238,6 +278,51 @@ def compare_loops(
             cells.append(_cell(loop, real, simulated))
             print(json.dumps(cells[-1]), flush=True)
     return cells
+
+
+def mix_loops(client: str, observed: dict[str, Any], seconds: float, latency_ms: float) -> list[dict[str, Any]]:
+    """Run N writers, all of them real and half of them rivals of the lab, and simulate them; return attempts per commit for each N.
+
+    Rivals commit at their times in the simulation, which has the time per access that was measured with real writers.
+    """
+    cells = []
+    with TemporaryDirectory(prefix="endive-protocol-") as folder:
+        protocol = Path(folder) / "client.toml"
+        protocol.write_text(_with_documented_retries(client, observed["protocol"]))
+        requests = observed["job_requests"]
+        alone = simulate_loop(Loop(client, 1, 0.0, seconds, latency_ms), protocol, requests)
+        think_ms = round(1e3 / fmean(each["commits_per_s"] for each in alone))
+        for writers in MIXED_WRITERS:
+            half = Loop(client, writers // 2, think_ms, seconds, latency_ms)
+            real = run_loop(replace(half, writers=writers))
+            slowed = replace(
+                half, latency_ms=real["access_ms"], stdev_ms=real["access_stdev_ms"], think_ms=think_ms + real["outside_ms"]
+            )
+            longer = replace(slowed, seconds=seconds + _START_S)
+            plan = plan_rivals(loop_document(longer, protocol, requests, writers // 2), WRITERS_CLASS, seed=writers)
+            mixed = run_loop(half, plan)
+            simulated = [each["attempts_per_commit"] for each in simulate_loop(slowed, protocol, requests, writers // 2)]
+            cells.append(
+                {
+                    "writers": writers,
+                    "think_ms": think_ms,
+                    "seconds": seconds,
+                    "all_real": _attempts(real),
+                    "half_real": _attempts(mixed),
+                    "simulated": {"attempts_per_commit": round(fmean(simulated), 3), "stdev": round(stdev(simulated), 3)},
+                }
+            )
+            print(json.dumps(cells[-1]), flush=True)
+    return cells
+
+
+def _attempts(measured: dict[str, float]) -> dict[str, float]:
+    """Return attempts per commit with half the width of their 95% interval."""
+    return {
+        "attempts_per_commit": round(measured["attempts_per_commit"], 3),
+        "half_width": round(1.96 * measured["attempts_error"], 3),
+        "commits": measured["commits"],
+    }
 
 
 def _with_documented_retries(client: str, text: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 BUCKET = "s3://lab"
 TABLE = "t"
-_NAMESPACE = "db"
+NAMESPACE = "db"
 _PATIENT = {"s3.request-timeout": "60"}
 """PyArrow repeats a request after 3 s; a request that is held for rivals takes longer."""
 
@@ -64,24 +64,24 @@ def _append(catalog: Any, name: str) -> None:
 
     rows = make_rows()
     try:
-        table = catalog.load_table((_NAMESPACE, name))
+        table = catalog.load_table((NAMESPACE, name))
     except NoSuchTableError:
-        catalog.create_namespace_if_not_exists(_NAMESPACE)
-        table = catalog.create_table((_NAMESPACE, name), rows.schema)
+        catalog.create_namespace_if_not_exists(NAMESPACE)
+        table = catalog.create_table((NAMESPACE, name), rows.schema)
     table.append(rows)
 
 
 def commit_duckdb_iceberg(table: str) -> None:
     import duckdb
 
-    insert = f"INSERT INTO lab.{_NAMESPACE}.{table} SELECT * FROM range(3)"
+    insert = f"INSERT INTO lab.{NAMESPACE}.{table} SELECT * FROM range(3)"
     try:
         with _attach_catalog() as connection:
             connection.sql(insert)
     except duckdb.CatalogException:
         for statement in (
-            f"CREATE SCHEMA IF NOT EXISTS lab.{_NAMESPACE}",
-            f"CREATE TABLE lab.{_NAMESPACE}.{table} (id BIGINT)",
+            f"CREATE SCHEMA IF NOT EXISTS lab.{NAMESPACE}",
+            f"CREATE TABLE lab.{NAMESPACE}.{table} (id BIGINT)",
             insert,
         ):
             with _attach_catalog() as connection:

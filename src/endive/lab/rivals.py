@@ -42,23 +42,24 @@ class RivalCommit:
 
 
 def plan_rivals(document: Document, job: str | None = None, seed: int | None = None) -> list[RivalCommit]:
-    """Simulate a configuration without the class of the real job; return the commits of the other classes in order of time.
+    """Simulate a configuration; return the commits of all classes but that of the real job, in order of time.
+
+    The job is simulated as well, so that its rivals lose as many races as in production.
 
     Raises:
         LabError: There is no such class, or no other class.
     """
     if job is not None and job not in document.workload:
         raise LabError(f"--job {job}: is not a class of the file; its classes are {', '.join(document.workload) or 'none'}")
-    others = {name: section for name, section in document.workload.items() if name != job}
-    if not others:
+    if not document.workload.keys() - {job}:
         raise LabError("the file has no class besides the job, so there are no rivals; add a class [workload.NAME]")
-    simulation = build_simulation_config(document.model_copy(update={"workload": others}), seed_override=seed)
+    simulation = build_simulation_config(document, seed_override=seed)
     rows = Simulation(replace(simulation, drain=True)).run().to_table()
     names = ["t_commit", "status", "operation_type", "tables_written", "workload_class"]
     made = []
     for row in rows.select(names).to_pylist():
         operation = SNAPSHOT_OPERATIONS.get(row["operation_type"])
-        if row["status"] == "committed" and operation is not None:
+        if row["status"] == "committed" and row["workload_class"] != job and operation is not None:
             made += [RivalCommit(row["t_commit"], table, row["workload_class"], operation) for table in row["tables_written"]]
     return sorted(made, key=lambda rival: rival.time_ms)
 
