@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from verification.clients.advice import compare_scenarios
 from verification.clients.contention import compare_loops, mix_loops, summarize_errors
 from verification.clients.failures import COUNTS, check_failures
 from verification.clients.jobs import JOBS
@@ -14,6 +15,7 @@ from verification.clients.observations import CLIENTS, observe_client
 
 RESULTS = Path(__file__).parents[1] / "results" / "clients.json"
 OBSERVED, CONTENTION, MIXED, FAILURES = "observed", "contention", "mixed", "failures"
+ADVICE = "advice"
 MIXABLE = ("pyiceberg-rest",)
 """Clients whose rivals the lab can be: those that commit to its catalog."""
 
@@ -21,15 +23,19 @@ MIXABLE = ("pyiceberg-rest",)
 def main() -> None:
     """Run a mode for the clients of the command line, or for all, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("mode", choices=["observe", "contend", "mix", "fail"])
+    parser.add_argument("mode", choices=["observe", "contend", "mix", "advise", "fail"])
     parser.add_argument("clients", nargs="*", help=f"clients: {', '.join(CLIENTS)}; contend needs their observations")
     parser.add_argument("--checks", type=int, default=30, help="observe: further commits per client")
     parser.add_argument("--repetitions", type=int, default=1, help="contend: runs per number of writers")
     parser.add_argument("--without-think-times", action="store_true", help="contend: writers start again at once")
-    parser.add_argument("--seconds", type=float, default=60.0, help="contend, mix: length of a run")
+    parser.add_argument("--seconds", type=float, default=60.0, help="contend, mix, advise: length of a run")
     parser.add_argument("--latency-ms", type=float, default=100.0, help="contend, mix: latency of each access")
     parser.add_argument("--results", type=Path, default=RESULTS, help="file to read observations from and to write to")
     given = parser.parse_args()
+    if given.mode == "advise":
+        compared = compare_scenarios(given.seconds)
+        _store(given.results, lambda results: results.update({ADVICE: compared}))
+        return
     usual = {"observe": CLIENTS, "contend": tuple(JOBS), "mix": MIXABLE, "fail": tuple(COUNTS)}
     for name in given.clients or usual[given.mode]:
         if given.mode == "observe":

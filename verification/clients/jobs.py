@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +38,16 @@ def commit_lance(table: str) -> None:
 
 
 def commit_pyiceberg_rest(table: str) -> None:
+    append_rows(os.environ, table)
+
+
+def append_rows(environment: Mapping[str, str], table: str, properties: Mapping[str, str] | None = None) -> None:
+    """Append rows with PyIceberg to a table of the lab's catalog; a new table gets the properties."""
     from pyiceberg.catalog import load_catalog
 
-    given = os.environ  # PyIceberg reads its own variables when it is imported
+    given = environment  # PyIceberg reads its own variables when it is imported
     catalog = load_catalog("lab", type="rest", uri=given["ENDIVE_LAB_CATALOG"], token=given["ENDIVE_LAB_TOKEN"], **_PATIENT)
-    _append(catalog, table)
+    _append(catalog, table, properties)
 
 
 def commit_pyiceberg_sqlite(table: str) -> None:
@@ -59,7 +64,7 @@ def commit_pyiceberg_sqlite(table: str) -> None:
     _append(SqlCatalog("lab", **config, **_PATIENT), table)
 
 
-def _append(catalog: Any, name: str) -> None:
+def _append(catalog: Any, name: str, properties: Mapping[str, str] | None = None) -> None:
     from pyiceberg.exceptions import NoSuchTableError
 
     rows = make_rows()
@@ -67,7 +72,7 @@ def _append(catalog: Any, name: str) -> None:
         table = catalog.load_table((NAMESPACE, name))
     except NoSuchTableError:
         catalog.create_namespace_if_not_exists(NAMESPACE)
-        table = catalog.create_table((NAMESPACE, name), rows.schema)
+        table = catalog.create_table((NAMESPACE, name), rows.schema, properties=dict(properties or {}))
     table.append(rows)
 
 
