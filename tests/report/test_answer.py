@@ -239,3 +239,20 @@ def test_a_class_that_commits_in_one_configuration_and_not_in_another_and_why() 
         "The cause is metadata reads: 9,000 manifest lists per transaction with overwrite (otherwise 1), 500 manifests per "
         "transaction with merging (otherwise 1).",
     ]
+
+
+def test_a_class_in_many_configurations_is_described_by_the_lowest() -> None:
+    names = [f"design {number}" for number in range(8)]
+    points: list[dict[str, Any]] = [{"series": name} for name in names]
+    points += [{"workload_class": "upkeep", "series": name} for name in names[:5]]
+    points += [
+        {"workload_class": "upkeep", "series": "design 5", "success_rate": 0.2, "manifest_list_reads_per_txn": 9000.0},
+        {"workload_class": "upkeep", "series": "design 6", "success_rate": 0.1, "manifest_list_reads_per_txn": 8000.0},
+        {"workload_class": "upkeep", "series": "design 7", "success_rate": 0.3, "manifest_list_reads_per_txn": 7000.0},
+    ]
+    points += [{"workload_class": "ingest", "series": name} for name in names]
+    answer = answer_study(made_up(points, by_load=False))
+    assert answer[:2] == [
+        "At least 99% of upkeep transactions commit in 5 of 8 configurations; lowest: 10% with design 6.",
+        "The cause is metadata reads: 8,000 manifest lists per transaction with design 6 (otherwise 1).",
+    ]

@@ -85,7 +85,7 @@ def answer_question(study: Study) -> list[str]:
     """Return the answer to the question of a study, one sentence each; nothing if it has none.
 
     Scenarios are compared with the baseline; other configurations are listed from the best to the worst. Where a number
-    varies, both of its ends are answered.
+    varies, both of its ends are answered, the upper one first.
     """
     if study.question is None:
         return []
@@ -102,7 +102,7 @@ def _find_places(study: Study) -> list[tuple[str, list[str]]]:
         by_place.setdefault(study.axis.place(each.parameters), []).append(name)
     most = max(map(len, by_place.values()))
     common = sorted(place for place, names in by_place.items() if len(names) == most)
-    return [(format_place(study, place, named=True), by_place[place]) for place in dict.fromkeys((common[0], common[-1]))]
+    return [(format_place(study, place, named=True), by_place[place]) for place in dict.fromkeys((common[-1], common[0]))]
 
 
 def _answer_at(study: Study, question: Subject, at: str, experiments: Sequence[str], times: int) -> list[str]:
@@ -379,9 +379,13 @@ def _contrast_class(study: Study, name: str, rows: list[Row]) -> list[str]:
     """Return in which configurations a class commits and in which it does not, and the cause if its reads show one."""
     committing = [row for row in rows if row["success_high"] >= LEAST_SUCCESS]
     failing = sorted((row for row in rows if row["success_high"] < LEAST_SUCCESS), key=lambda row: row["success_high"])
-    through = join_names([_name_point(study, row) for row in committing])
+    if len(rows) > _MOST_NAMED:
+        failing = failing[:1]
+        where = f"in {len(committing)} of {len(rows)} configurations; lowest: "
+    else:
+        where = f"with {join_names([_name_point(study, row) for row in committing])}, but only "
     others = ", ".join(f"{_format_success(row)} with {_name_point(study, row)}" for row in failing)
-    finding = f"At least {_SUCCESS} of {name} transactions commit with {through}, but only {others}."
+    finding = f"At least {_SUCCESS} of {name} transactions commit {where}{others}."
     base = {kind: max(row[kind] for row in committing) for kind in _READS}
     causes = []
     for row in failing:
