@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from verification.clients import ducklake
 from verification.clients.advice import compare_scenarios
 from verification.clients.contention import compare_loops, mix_loops, summarize_errors
 from verification.clients.failures import COUNTS, check_failures
@@ -55,9 +56,12 @@ def main() -> None:
 
 
 def _contend(name: str, given: argparse.Namespace) -> None:
-    observed = json.loads(given.results.read_text())[OBSERVED][name]
     thinks = not given.without_think_times
-    cells = compare_loops(name, observed, given.repetitions, thinks, given.seconds, given.latency_ms)
+    measure = given.repetitions, thinks, given.seconds, given.latency_ms
+    if name == ducklake.CLIENT:
+        cells = ducklake.compare_ducklake(*measure)
+    else:
+        cells = compare_loops(name, json.loads(given.results.read_text())[OBSERVED][name], *measure)
 
     def add(results: dict[str, Any]) -> None:
         section = results.setdefault(CONTENTION, {})

@@ -13,9 +13,10 @@ import math
 import os
 import time
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from statistics import fmean, median, stdev
 from tempfile import TemporaryDirectory
@@ -29,7 +30,7 @@ from endive.config import build_simulation_config
 from endive.config.load import check_document
 from endive.config.schema import Document
 from endive.lab.observe import observing_behavior
-from endive.lab.open_lab import Lab, LabSettings, open_lab
+from endive.lab.open_lab import LabSettings, open_lab
 from endive.lab.recording import RecordedRequest
 from endive.lab.rivals import RivalCommit, plan_rivals, run_rivals
 from endive.protocols.reader import find_protocol
@@ -87,13 +88,13 @@ def run_loop(loop: Loop, rivals: Sequence[RivalCommit] = ()) -> dict[str, float]
         opened_s = time.monotonic()
         os.environ["VERIFICATION_DIRECTORY"] = folder
         committing = asyncio.run_coroutine_threadsafe(run_rivals(lab, rivals, [RIVAL_TABLE]), lab.loop)
-        writers = _run_writers(loop, lab, names)
+        writers = start_writers(loop, warm_context([loop.client]), lab.environment(), [lab.environment(name) for name in names])
         committing.cancel()
         requests = lab.recording.requests()
     own = [each for each in requests if each.client in names and "warm_up" not in each.event.target]
     commits = [_Commit(own, name, opened_s, deadline, *each) for name, deadline, made in writers for each in made]
     seen = [commit for commit in commits if commit.requests]
-    measured = _measure(loop, [commit.span for commit in seen], sum(each.is_commit for each in own))
+    measured = measure_loop(loop, [commit.span for commit in seen], sum(each.is_commit for each in own))
     accesses = [gap for commit in seen for gap in commit.access_times_ms()]
     measured |= {"access_ms": fmean(accesses), "access_stdev_ms": stdev(accesses)}
     measured["attempts_error"] = _ratio_error([(commit.attempts, not commit.span[2]) for commit in seen])
@@ -148,18 +149,17 @@ class _Commit:
                 yield after.time_ms - before.time_ms
 
 
-def _run_writers(loop: Loop, lab: Lab, names: Sequence[str]) -> list[tuple[str, float, list[tuple[float, float, str]]]]:
-    """Start all writers, let them load their libraries, and start their loops at the same time; return all commits."""
-    context = warm_context([loop.client])
-    first = context.Process(target=run_job, args=(loop.client, lab.environment()))
-    first.start()
-    first.join()
+def start_writers(
+    loop: Loop, context: ForkServerContext, first: Mapping[str, str], environments: Sequence[Mapping[str, str]]
+) -> list[tuple[str, float, list[tuple[float, float, str]]]]:
+    """Make the table with a first commit, start all writers, and start their loops at the same time; return all commits."""
+    maker = context.Process(target=run_job, args=(loop.client, first))
+    maker.start()
+    maker.join()
     start, done = context.Barrier(loop.writers), context.Queue()
     writers = [
-        context.Process(
-            target=run_writer, args=(loop.client, number, loop.think_ms, loop.seconds, lab.environment(name), start, done)
-        )
-        for number, name in enumerate(names)
+        context.Process(target=run_writer, args=(loop.client, number, loop.think_ms, loop.seconds, environment, start, done))
+        for number, environment in enumerate(environments)
     ]
     for writer in writers:
         writer.start()
@@ -176,7 +176,7 @@ def _ratio_error(operations: Sequence[tuple[int, bool]]) -> float:
     return math.sqrt(sum((attempts - ratio * committed) ** 2 for attempts, committed in operations)) / commits
 
 
-def _measure(loop: Loop, done: Sequence[tuple[float, float, str]], attempts: int) -> dict[str, float]:
+def measure_loop(loop: Loop, done: Sequence[tuple[float, float, str]], attempts: int) -> dict[str, float]:
     committed = [(start, end) for start, end, error in done if not error]
     return {
         "attempts_per_commit": attempts / max(1, len(committed)),
@@ -235,7 +235,11 @@ def loop_document(loop: Loop, protocol: Path, job_requests: int, rivals: int = 0
 
 def simulate_loop(loop: Loop, protocol: Path, job_requests: int, rivals: int = 0) -> list[dict[str, float]]:
     """Simulate a loop for several seeds; return the metrics of the class ``writers`` of each."""
-    document = loop_document(loop, protocol, job_requests, rivals)
+    return simulate_document(loop, loop_document(loop, protocol, job_requests, rivals))
+
+
+def simulate_document(loop: Loop, document: Document) -> list[dict[str, float]]:
+    """Simulate a configuration for several seeds; return the metrics of the class ``writers`` of each."""
     return [
         _measure_rows(loop, Simulation(build_simulation_config(document, seed_override=seed)).run().to_table()) for seed in SEEDS
     ]
@@ -253,7 +257,7 @@ def _measure_rows(loop: Loop, rows: Any) -> dict[str, float]:
         )
         for row in columns
     ]
-    return _measure(loop, done, sum(row["n_retries"] + 1 for row in columns))
+    return measure_loop(loop, done, sum(row["n_retries"] + 1 for row in columns))
 
 
 def compare_loops(
@@ -275,7 +279,7 @@ def compare_loops(
             stdev_ms = fmean(each["access_stdev_ms"] for each in real)
             slowed = replace(loop, latency_ms=access_ms, stdev_ms=stdev_ms, think_ms=think_ms)
             simulated = simulate_loop(slowed, protocol, requests)
-            cells.append(_cell(loop, real, simulated))
+            cells.append(make_cell(loop, real, simulated))
             print(json.dumps(cells[-1]), flush=True)
     return cells
 
@@ -339,7 +343,7 @@ def _with_documented_retries(client: str, text: str) -> str:
     return tomli_w.dumps(tree | {"retries": retries})
 
 
-def _cell(loop: Loop, real: list[dict[str, float]], simulated: list[dict[str, float]]) -> dict[str, Any]:
+def make_cell(loop: Loop, real: list[dict[str, float]], simulated: list[dict[str, float]]) -> dict[str, Any]:
     cell: dict[str, Any] = {
         "writers": loop.writers,
         "think_ms": loop.think_ms,

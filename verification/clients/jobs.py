@@ -9,12 +9,15 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 BUCKET = "s3://lab"
 TABLE = "t"
 NAMESPACE = "db"
+LAKE_DATABASE, LAKE_DATA = "VERIFICATION_LAKE_DATABASE", "VERIFICATION_LAKE_DATA"
+"""Variables with the address of DuckLake's database, and the folder of its data files."""
 _PATIENT = {"s3.request-timeout": "60"}
 """PyArrow repeats a request after 3 s; a request that is held for rivals takes longer."""
 
@@ -150,6 +153,25 @@ def commit_icechunk(table: str) -> None:
     session.commit("append", rebase_with=icechunk.BasicConflictSolver())
 
 
+def commit_ducklake(table: str) -> None:
+    """Append through the connection of this process, which it keeps as long-lived writers do."""
+    import duckdb
+
+    lake, insert = _attach_lake(), f"INSERT INTO lake.{table} SELECT * FROM range(3)"
+    try:
+        lake.sql(insert)
+    except duckdb.CatalogException:
+        lake.sql(f"CREATE TABLE lake.{table} (id BIGINT)")
+        lake.sql(insert)
+
+
+@cache
+def _attach_lake() -> Any:
+    connection = _duckdb("postgres_scanner", "ducklake")
+    connection.sql(f"ATTACH 'ducklake:postgres:{os.environ[LAKE_DATABASE]}' AS lake (DATA_PATH '{os.environ[LAKE_DATA]}/data')")
+    return connection
+
+
 JOBS: dict[str, Callable[[str], None]] = {
     "delta-rs": commit_delta_rs,
     "lance": commit_lance,
@@ -157,6 +179,7 @@ JOBS: dict[str, Callable[[str], None]] = {
     "pyiceberg-sqlite": commit_pyiceberg_sqlite,
     "duckdb-iceberg": commit_duckdb_iceberg,
     "icechunk": commit_icechunk,
+    "ducklake": commit_ducklake,
 }
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "delta-rs": ("pyarrow", "deltalake"),
@@ -165,6 +188,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "pyiceberg-sqlite": ("pyarrow.parquet", "pyiceberg.catalog.sql", "pyiceberg.io.pyarrow"),
     "duckdb-iceberg": ("duckdb",),
     "icechunk": ("icechunk", "zarr", "numpy"),
+    "ducklake": ("duckdb",),
 }
 """Modules that a client imports."""
 PACKAGES = {
