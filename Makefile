@@ -76,7 +76,7 @@ fuzz-page: $(STAMP)  ## Make 1,000 random changes on the live page in a browser
 mutate: $(STAMP)  ## Run mutation tests with about 500 mutants (30 min)
 	$(BIN)/python -m verification.mutations
 
-mutate-model: $(STAMP)  ## Seed 48 mistakes in the model, and check that invariants or known answers catch them (10 min)
+mutate-model: $(STAMP)  ## Seed 52 mistakes in the model, and check that invariants or known answers catch them (10 min)
 	$(BIN)/python -m verification.model_mutations
 
 fuzz-metadata: $(STAMP)  ## Import 2,000 malformed metadata files
