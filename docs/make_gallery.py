@@ -166,6 +166,26 @@ STUDIES = (
         "After its job, an append of a container sends five requests until it has committed. If 5% of the requests to a REST "
         "catalog and its object store fail for good, 22% of the appends abort. None aborts if the SDK sends failed requests again.",
     ),
+    Study(
+        "compaction_interval",
+        "How often to compact",
+        "question",
+        "A compaction conflicts with a MERGE that deletes rows of the same files while it runs. Short jobs and jobs that commit in "
+        "parts succeed more often than long ones.",
+    ),
+    Study(
+        "formats",
+        "Iceberg, Delta, Lance and DuckLake",
+        "question",
+        "Appends of 5, 20 and 100 writers to one table, with the commit protocol of each format on S3.",
+    ),
+    Study(
+        "iceberg_v4",
+        "Iceberg v4, as proposed",
+        "question",
+        "One root manifest per commit, instead of a manifest, a manifest list and metadata.json, shortens the time in which a commit "
+        "can lose the race.",
+    ),
 )
 """Studies of the gallery. A study is listed once its figure exists."""
 
