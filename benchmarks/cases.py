@@ -34,9 +34,9 @@ class Case:
     provider: str = "s3"
     compared_ms: float = HOUR_MS
 
-    def config(self, duration_ms: float) -> SimulationConfig:
-        """The case, ready to run."""
-        tree: Tree = {
+    def tree(self, duration_ms: float) -> Tree:
+        """The case as a configuration file has it."""
+        return {
             "simulation": {"duration_ms": duration_ms, "seed": SEED},
             "storage": {"provider": self.provider, "profile": PROFILE, "max_parallel": 4},
             "catalog": self.catalog,
@@ -47,7 +47,10 @@ class Case:
                 **(self.transaction if "retry_policy" in self.transaction else {"retry": 10, **self.transaction}),
             },
         }
-        return build_simulation_config(check_document(tree, f"benchmark {self.name}"))
+
+    def config(self, duration_ms: float) -> SimulationConfig:
+        """The case, ready to run."""
+        return build_simulation_config(check_document(self.tree(duration_ms), f"benchmark {self.name}"))
 
 
 # Where an hour on the reference engine would take more than about a minute, both engines are given less (``compared_ms``).

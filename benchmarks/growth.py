@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+import tempfile
+from pathlib import Path
 from typing import Any
+
+import tomli_w
 
 from benchmarks.cases import APPENDS, HOUR_MS, LIGHT, MILLION_PARTITIONS, ONE_PARTITION, Case
 from benchmarks.engines import warm_up
@@ -14,6 +18,7 @@ from endive.simulation.compiled.engine import CompiledEngine
 
 _FACTORS = (1, 10, 100)
 _MEMORY_RUNS = (1_000_000, 10_000_000)
+_COMMAND_RUNS = (10_000_000, 40_000_000)
 _ROW_BAR_US = 3.0
 _PICK_US = 0.1
 Tree = dict[str, Any]
@@ -104,10 +109,17 @@ def _relative(rows: list[Row]) -> list[Row]:
 
 
 def measure_memory(shorter: float) -> list[Row]:
-    """Peak memory of long runs of which little is in flight at any time."""
+    """Peak memory of long runs of which little is in flight at any time: of the engine, and of ``endive run``."""
+    note = {"note": "measured at this size; nothing is extrapolated"}
     rows = []
     for transactions in _MEMORY_RUNS:
         duration_ms = transactions * LIGHT.inter_arrival_ms / shorter
-        row = probe("memory", LIGHT.name, "compiled", str(duration_ms))
-        rows.append({"case": LIGHT.what, **row, "note": "measured at this size; nothing is extrapolated"})
+        rows.append({"case": LIGHT.what, **probe("memory", LIGHT.name, "compiled", str(duration_ms)), **note})
+    for transactions in _COMMAND_RUNS:
+        duration_ms = transactions * LIGHT.inter_arrival_ms / shorter
+        with tempfile.TemporaryDirectory(prefix="endive-bench-") as name:
+            file = Path(name) / "light.toml"
+            file.write_text(tomli_w.dumps(LIGHT.tree(duration_ms)))
+            row = probe("run", str(file))
+        rows.append({"case": f"endive run: {LIGHT.what}", **row, "simulated_ms": duration_ms, **note})
     return rows

@@ -9,7 +9,10 @@ import argparse
 import gc
 import importlib
 import json
+import os
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -66,6 +69,26 @@ def memory(case_name: str, engine_name: str, duration_ms: float) -> dict[str, An
     }
 
 
+def run_command(file: str) -> dict[str, Any]:
+    """How much memory and CPU time ``endive run`` of a file needs, with its rows written and measured.
+
+    A child begins with the peak of the process that started it; this one has imported nothing, so its own is small.
+    """
+    with tempfile.TemporaryDirectory(prefix="endive-bench-") as name:
+        answer = Path(name) / "answer.json"
+        with answer.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "endive", "run", file, "-o", str(Path(name) / "out"), "--json"], stdout=output
+            )
+            _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise RuntimeError(f"endive run {file} ended with {process.returncode}")
+        rows = json.loads(answer.read_text())["rows"]
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    return {"peak_rss_mib": usage.ru_maxrss / unit, "transactions": rows, "cpu_s": usage.ru_utime + usage.ru_stime}
+
+
 def _engine(name: str) -> Engine:
     if name == "reference":
         from endive.simulation.reference import ReferenceEngine
@@ -101,11 +124,14 @@ def _measurement(arguments: list[str] | None = None) -> Callable[[], dict[str, A
     of_memory.add_argument("case")
     of_memory.add_argument("engine", choices=("reference", "compiled"))
     of_memory.add_argument("duration_ms", type=float)
+    commands.add_parser("run", help="peak memory of endive run").add_argument("file")
     commands.add_parser("compile", help="seconds to compile a kernel").add_argument("features")
     commands.add_parser("import", help="seconds to import a module").add_argument("module")
     options = parser.parse_args(arguments)
     if options.command == "memory":
         return lambda: memory(options.case, options.engine, options.duration_ms)
+    if options.command == "run":
+        return lambda: run_command(options.file)
     if options.command == "import":
         return lambda: imports(options.module)
     return lambda: compile_kernel(options.features)
