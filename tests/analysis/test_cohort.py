@@ -128,6 +128,17 @@ def test_three_in_flight_say_nothing_but_the_retries_they_have() -> None:
     assert bounded_retries([], [0, 0, 5]) == Bounded(None, 5 / 3, math.inf)
 
 
+@pytest.mark.parametrize("in_flight", [[0, 0, 0], [5, 5, 5], [2]])
+def test_nothing_but_transactions_in_flight_has_no_value(in_flight: list[int]) -> None:
+    """Equal retries so far leave nothing to estimate, but none of them has ended."""
+    assert bounded_retries([], in_flight) == Bounded(None, sum(in_flight) / len(in_flight), math.inf)
+
+
+def test_more_in_flight_than_ended_have_no_value() -> None:
+    assert bounded_retries([0] * 4, [0] * 5) == Bounded(None, 0.0, math.inf)
+    assert bounded_retries([0] * 5, [0] * 5) == Bounded(0.0, 0.0, math.inf)
+
+
 def test_few_in_flight_leave_a_number_with_bounds() -> None:
     found = bounded_retries([1] * 99, [1])
     assert (found.value, found.at_least, found.at_most) == (1.0, 1.0, math.inf)

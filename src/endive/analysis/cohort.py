@@ -123,8 +123,9 @@ def expected_retries_of_counts(ended: Ints, unfinished: Ints) -> float:
 def bound_retries(expected: float, so_far: float, unfinished: int, entered: int) -> Bounded:
     """Return the retries per transaction of a cohort and their bounds.
 
-    The value is the Kaplan-Meier estimate. It is None if transactions in flight account for more than a twentieth of it: then too
-    few transactions have ended to say how many retries the others need. The lower bound counts the retries so far.
+    The value is the Kaplan-Meier estimate. It is None if transactions in flight account for more than a twentieth of it, or if more
+    are in flight than have ended: then too few transactions have ended to say how many retries the others need. The lower bound
+    counts the retries so far.
 
     Args:
         expected: Estimated sum of retries; see ``expected_retries``.
@@ -134,7 +135,8 @@ def bound_retries(expected: float, so_far: float, unfinished: int, entered: int)
     """
     if not entered:
         return NOTHING
-    value = expected / entered if expected - so_far <= _MOST_ESTIMATED * expected else None
+    is_known = expected - so_far <= _MOST_ESTIMATED * expected and unfinished <= entered - unfinished
+    value = expected / entered if is_known else None
     return Bounded(value, so_far / entered, math.inf if unfinished else so_far / entered)
 
 
