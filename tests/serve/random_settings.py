@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Locator, Page, sync_playwright
 from playwright.sync_api import TimeoutError as OutOfReach
 
 from endive.cli.examples import examples_folder
@@ -80,29 +80,34 @@ class Visit:
         return self.page.is_visible("#problems")
 
 
+def pick(page: Page, selector: str, draw: random.Random) -> Locator:
+    """Pick one of several elements. Raises OutOfReach if there is none in time, as between two forms."""
+    found = page.locator(selector)
+    found.first.wait_for(state="attached")
+    one = found.nth(draw.randrange(max(1, found.count())))
+    one.wait_for(state="attached")
+    return one
+
+
 def change_something(visit: Visit, draw: random.Random) -> str:
-    """Make a random change by keyboard or mouse, and say which."""
+    """Make a random change by keyboard or mouse, and say which. Raises OutOfReach if another form comes meanwhile."""
     page = visit.page
     kind = draw.choice(["slider", "slider", "text", "choice", "choice", "switch", "pin", "start"])
     if kind == "slider":
-        sliders = page.locator("#essentials input[type=range]")
-        slider = sliders.nth(draw.randrange(sliders.count()))
+        slider = pick(page, "#essentials input[type=range]", draw)
         slider.focus()
         for _ in range(draw.randint(1, 4)):
             slider.press(draw.choice(["ArrowLeft", "ArrowRight", "PageUp", "PageDown", "Home"]))
     elif kind == "text":
-        inputs = page.locator("#essentials input.value")
-        inputs.nth(draw.randrange(inputs.count())).fill(
+        pick(page, "#essentials input.value", draw).fill(
             draw.choice(["1", "3", "17", "25s", "90s", "0", "-1", "many", "", "1e9", "2min"])
         )
     elif kind == "choice":
-        selects = page.locator("#essentials select")
-        select = selects.nth(draw.randrange(selects.count()))
-        values = select.locator("option").evaluate_all("options => options.map(option => option.value)")
+        select = pick(page, "#essentials select", draw)
+        values = select.evaluate("select => [...select.options].map(option => option.value)")
         select.select_option(draw.choice(values))
     elif kind == "switch":
-        switches = page.locator("#essentials input.switch")
-        switches.nth(draw.randrange(switches.count())).press("Space")
+        pick(page, "#essentials input.switch", draw).press("Space")
     elif kind == "pin":
         page.click(draw.choice(["#pin", "#pin", "#unpin", "#back"]) if page.is_visible("#unpin") else "#pin")
     else:
