@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from endive.analysis.history_check import check_history, rules_of, wrong_outcomes
+from endive.analysis.history_check import check_counts, check_history, rules_of, wrong_outcomes
 from endive.config.load import check_document
 from endive.simulation.reference import ReferenceEngine
 from tests.configurations import committer_documents, documents, failing_documents, service_documents
@@ -38,6 +38,7 @@ def test_nothing_is_wrong_with_any_run(tree: dict[str, Any]) -> None:
     """Failures, services that retry, lock and group commits, committers, several tables: all of it."""
     rows, events = history_of(tree)
     assert check_history(rows, events, rules_of(check_document(tree, "generated"))) == []
+    assert check_counts(rows, events) == []
     if "failures" not in tree and "queue_limit" not in tree["catalog"]:
         assert wrong_outcomes(row for row in rows if not row["unknown_outcomes"]) == []
 

@@ -61,6 +61,19 @@ def test_a_trace_that_was_tampered_with_is_found(folder: Path) -> None:
     assert "an update is lost" in done.output
 
 
+@pytest.mark.parametrize("event", ["submit", "io"])
+def test_an_event_that_is_missing_in_a_trace_is_found(folder: Path, event: str) -> None:
+    (path,) = folder.rglob("trace.parquet")
+    events = pq.read_table(path).to_pylist()
+    missing = [number for number, each in enumerate(events) if each["event"] == event][3]
+    pq.write_table(pa.Table.from_pylist([*events[:missing], *events[missing + 1 :]], pq.read_schema(path)), path)
+    change_record(path.parent, trace_sha256=checksum(path))
+    done = CliRunner().invoke(app, ["experiments", "check"])
+    assert done.exit_code == 1
+    assert f"transaction {events[missing]['txn_id']}: " in done.output
+    assert "in the trace" in done.output
+
+
 @pytest.mark.parametrize("name", ["trace.parquet", "results.parquet", "cfg.toml"])
 @pytest.mark.parametrize("content", [b"", b"PAR1xxxxPAR1", b"\xff", "other columns"])
 def test_damaged_files_are_named_and_the_others_are_checked(folder: Path, name: str, content: bytes | str) -> None:

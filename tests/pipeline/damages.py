@@ -162,6 +162,36 @@ def cut_within_and_sealed(run: Path) -> None:
     seal(run)
 
 
+def change_summary(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Another summary, with a checksum that fits."""
+    tree = json.loads((run / SUMMARY).read_text())
+    change(tree)
+    (run / SUMMARY).write_text(json.dumps(tree))
+    change_record(run, summary_sha256=hashlib.sha256((run / SUMMARY).read_bytes()).hexdigest())
+
+
+def drop_from_record(run: Path, name: str) -> None:
+    """A record without one of its checksums."""
+    tree = json.loads((run / PROVENANCE).read_text())
+    del tree[name]
+    (run / PROVENANCE).write_text(json.dumps(tree if name == "record_sha256" else seal_record(tree)))
+
+
+def last_ends_later(run: Path) -> None:
+    """A last row that ends after the run, with a checksum that fits."""
+    table = pq.read_table(run / RESULTS)
+    rows = table.to_pylist()
+    for name in ("t_submit", "t_commit_start", "t_commit"):
+        rows[-1][name] += 1e6 if rows[-1][name] >= 0 else 0.0
+    rewrite(run, pa.Table.from_pylist(rows, table.schema))
+
+
+def edit(experiment: Path, old: str, new: str) -> None:
+    path = experiment / "cfg.toml"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new, 1))
+
+
 CORRUPT = "corrupt: the checksum of its results does not match"
 CANNOT = "results cannot be read"
 DAMAGES: dict[str, Damage] = {
@@ -203,6 +233,16 @@ DAMAGES: dict[str, Damage] = {
     "an operation that leads out": Damage(
         of_run(lambda run: set_column(run, "operation_type", all_are("../../../../OUTSIDE"))), "operation_type is"
     ),
+    "another class of the configuration": Damage(
+        of_run(lambda run: set_column(run, "workload_class", all_are("ingest"))), "summary.json: by_class_and_operation", lost=0
+    ),
+    "another operation": Damage(
+        of_run(lambda run: set_column(run, "operation_type", first_is("overwrite"))), "summary.json: by_class_and_operation", lost=0
+    ),
+    "a table that does not exist": Damage(
+        of_run(lambda run: set_column(run, "tables_written", first_is([99]))), "tables_written has a table", lost=0
+    ),
+    "a transaction after the end": Damage(of_run(last_ends_later), "after the end of", lost=0),
     # provenance
     "provenance missing": Damage(replaced(PROVENANCE, lambda path: None), "no provenance"),
     "provenance empty": Damage(text(PROVENANCE, ""), "provenance.json: is not JSON"),
@@ -227,7 +267,22 @@ DAMAGES: dict[str, Damage] = {
     "provenance a pipe": Damage(replaced(PROVENANCE, os.mkfifo), "provenance.json: is not a file"),
     "provenance a directory": Damage(replaced(PROVENANCE, Path.mkdir), "provenance.json: cannot be read: Is a directory"),
     "provenance links to itself": Damage(replaced(PROVENANCE, loop), "provenance.json: cannot be read"),
+    "provenance without a checksum of the summary": Damage(
+        of_run(lambda run: drop_from_record(run, "summary_sha256")), "summary_sha256: is missing", lost=0
+    ),
+    "provenance without its own checksum": Damage(
+        of_run(lambda run: drop_from_record(run, "record_sha256")), "record_sha256: is missing", lost=0
+    ),
+    "provenance with other parameters, checksum fits": Damage(
+        of_run(lambda run: change_parameters(run, "catalog", num_tables=7)), "parameters.catalog.num_tables", None, 0
+    ),
     # summary: rows are there without it
+    "summary of another duration, checksum fits": Damage(
+        of_run(lambda run: change_summary(run, lambda tree: tree.update(duration_ms=1.0))), "summary.json: duration_ms", lost=0
+    ),
+    "summary with another time, checksum fits": Damage(
+        of_run(lambda run: change_summary(run, lambda tree: tree["total"].update(t_backoff=1e9))), "total.t_backoff", lost=0
+    ),
     "summary a list": Damage(text(SUMMARY, "[]"), "summary.json: should be a table", lost=0),
     "summary missing": Damage(replaced(SUMMARY, lambda path: None), "summary.json: there is no such file", lost=0),
     "summary a pipe": Damage(replaced(SUMMARY, os.mkfifo), "summary.json: is not a file", lost=0),
@@ -237,6 +292,12 @@ DAMAGES: dict[str, Damage] = {
     "cfg.toml garbage": Damage(cfg(lambda path: path.write_bytes(b"\xff\x00=")), "cfg.toml: is not UTF-8 text", None, 2),
     "cfg.toml a pipe": Damage(cfg(os.mkfifo), "cfg.toml: is not a file", None, 2),
     "cfg.toml a directory": Damage(cfg(Path.mkdir), "cfg.toml: cannot be read: Is a directory", None, 2),
+    "cfg.toml with another value": Damage(
+        lambda experiment: edit(experiment, "num_tables = 2", "num_tables = 3"), "cfg.toml: its parameters have the hash", None, 0
+    ),
+    "cfg.toml with an unknown key": Damage(
+        lambda experiment: edit(experiment, "[catalog]", "[catalog]\nunknown = 1"), "cfg.toml: catalog.unknown", None, 0
+    ),
     "a folder that is nearly a seed": Damage(lambda experiment: (experiment / "²").mkdir(), "²: is not a seed", None, 0),
     "a seed written twice": Damage(
         lambda experiment: shutil.copytree(experiment / "0", experiment / "00"), "00: is not a seed", None, 0

@@ -64,4 +64,4 @@ def test_without_a_state_that_fits_no_table_is_read(written: Path, text: str) ->
 
 def test_the_state_is_json(written: Path) -> None:
     answer = json.loads((written / METRICS_FOLDER / METRICS_STATE).read_text())
-    assert set(answer["tables"]) == set(METRICS_TABLES.values())
+    assert set(answer["tables"]) == {f"{name}.{ending}" for name in METRICS_TABLES.values() for ending in ("parquet", "csv")}

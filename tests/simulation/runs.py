@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 
-from endive.analysis.history_check import check_history, rules_of
+from endive.analysis.history_check import check_counts, check_history, rules_of
 from endive.catalog import StoredCatalog
 from endive.config import build_simulation_config
 from endive.config.load import check_document
 from endive.simulation import RESULT_SCHEMA, RunCounters, SimulationConfig
 from endive.simulation.compiled.engine import CompiledEngine
 from endive.simulation.reference import ReferenceEngine
-from endive.simulation.row_invariants import RowInvariants
+from endive.simulation.row_invariants import RowInvariants, RunLimits
 
 Engine = type[CompiledEngine] | type[ReferenceEngine]
 ENGINES: tuple[Engine, ...] = (ReferenceEngine, CompiledEngine)
@@ -38,7 +39,9 @@ def check_rows(config: SimulationConfig, batches: Sequence[pa.RecordBatch]) -> N
     """Check the row invariants of a whole run."""
     classes = config.workload.config.workload_classes
     closed = frozenset(cls.name for cls in classes if (cls.arrivals.waits or cls.arrivals.paced) and cls.committer is None)
-    invariants = RowInvariants(frozenset(cls.name for cls in classes), closed)
+    end_ms = math.inf if config.drain else config.duration_ms
+    limits = RunLimits(config.workload.config.num_tables, config.duration_ms, end_ms)
+    invariants = RowInvariants(frozenset(cls.name for cls in classes), closed, limits)
     for batch in batches:
         invariants.check(batch)
     invariants.check_complete()
@@ -57,11 +60,8 @@ def check_run(tree: dict[str, Any]) -> None:
     events: list[pa.RecordBatch] = []
     ReferenceEngine(config, rows.append, events.append).run()
     check_rows(config, rows)
-    problems = check_history(
-        (row for batch in rows for row in batch.to_pylist()),
-        (event for batch in events for event in batch.to_pylist()),
-        rules_of(document),
-    )
+    results, trace = ([each for batch in batches for each in batch.to_pylist()] for batches in (rows, events))
+    problems = [*check_counts(results, trace), *check_history(results, trace, rules_of(document))]
     assert not problems, problems[0]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from endive.config.resolve import resolve_classes
 from endive.config.schema import CatalogSection, Document
+from endive.simulation.columns import IO_COLUMNS
 from endive.table import OperationSettings, traits_of
 from endive.table.operations import VALIDATING
 from endive.transaction.paths import DEFAULT_PATH
@@ -129,6 +130,40 @@ def check_history(rows: Iterable[Row], events: Iterable[Row], rules: Rules = _US
     problems += _reads(stories)
     problems += _strict(by_id, stories, rules)
     problems += _outcomes(stories, rules)
+    return problems
+
+
+def check_counts(rows: Iterable[Row], events: Iterable[Row]) -> list[str]:
+    """Return the transactions whose events in a whole trace do not add up to their rows: events are missing or changed.
+
+    Args:
+        rows: Results, with all columns.
+        events: Trace of the same run, in its order.
+    """
+    requests: Counter[tuple[int, str]] = Counter()
+    occurrences: Counter[tuple[int, str]] = Counter()
+    previous_ms = 0.0
+    for event in events:
+        occurrences[event["txn_id"], event["event"]] += 1
+        if event["event"] == "io":
+            requests[event["txn_id"], event["kind"]] += event["count"]
+        if event["time_ms"] < previous_ms - _SLACK_MS:
+            return [f"transaction {event['txn_id']}: its event at {event['time_ms']:g} ms is out of order"]
+        previous_ms = event["time_ms"]
+    problems = []
+    for row in rows:
+        number = row["txn_id"]
+        wanted = {"submit": 1, "abort": int(row["status"] == "aborted")}
+        problems += [
+            f"transaction {number}: {found} events {name!r} in the trace, not {count}"
+            for name, count in wanted.items()
+            if (found := occurrences[number, name]) != count
+        ]
+        problems += [
+            f"transaction {number}: {name} is {row[name]} in its row, {requests[number, name]} in the trace"
+            for name in IO_COLUMNS
+            if requests[number, name] != row[name]
+        ]
     return problems
 
 

@@ -108,18 +108,25 @@ def show(
 def verify(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
     """Check that every run is complete: checksums of results, rows that the model can produce, counts against summaries.
 
-    Of a study that `endive pack` packed, also the checksums of all files.
+    Also checks configurations against the parameters of their runs, studies against their plans, and the checksums of metrics. Of a
+    study that `endive pack` packed, the checksums of all files.
     """
     with command(json) as output:
-        from endive.runs.contents import results_problem
+        from endive.runs.contents import configuration_problem, results_problem
         from endive.runs.pack import check_pack
         from endive.runs.stored import find_experiments, find_orphans
+        from endive.runs.study_records import find_damaged_studies
 
         problems: list[dict[str, Any]] = []
         problems += [{"experiment": root.name, "seed": None, "problem": problem} for problem in check_pack(root)]
+        problems += [
+            {"experiment": label, "seed": None, "problem": problem} for label, problem in find_damaged_studies(root, time.time())
+        ]
+        problems += [{"experiment": name, "seed": None, "problem": problem} for name, problem in _metrics_problems(root)]
         checked = 0
         for experiment in (*find_experiments(root), *find_orphans(root)):
-            problems += [{"experiment": experiment.name, "seed": None, "problem": problem} for problem in experiment.problems()]
+            own = [*experiment.problems(), *filter(None, [configuration_problem(experiment)])]
+            problems += [{"experiment": experiment.name, "seed": None, "problem": problem} for problem in own]
             for run in experiment.runs:
                 checked += 1
                 problem = results_problem(run)
@@ -132,6 +139,21 @@ def verify(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
         output.text(f"{checked} runs, {len(problems)} with problems")
         if problems:
             raise typer.Exit(EXIT_FAILED)
+
+
+def _metrics_problems(root: Path) -> list[tuple[str, str]]:
+    """Return what is wrong with the metrics of a directory, each with the experiment or the name of the directory."""
+    from endive.pipeline.metrics import last_options
+    from endive.runs.inventory import take_inventory
+    from endive.runs.metric_tables import find_damaged_tables
+    from endive.studies.tables import find_lost_units
+
+    remedy, again = f"; `endive metrics {root}` makes it again", "`endive sweep FILE --rows all` runs it again"
+    lost = find_lost_units(root, take_inventory(root), last_options(root))
+    return [
+        *((root.name, f"{problem}{'' if lost else remedy}") for problem in find_damaged_tables(root)),
+        *((name, f"its metrics are missing or damaged, and its rows were not kept; {again}") for name in lost),
+    ]
 
 
 def _history(run: StoredRun) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -167,7 +189,7 @@ def check(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
         if (root / REQUESTS).is_file():
             _check_recording(root / REQUESTS, output)
             return
-        from endive.analysis.history_check import check_history, rules_of, wrong_outcomes
+        from endive.analysis.history_check import check_counts, check_history, rules_of, wrong_outcomes
         from endive.config import ConfigError, load_document
         from endive.runs.contents import UnsoundError
         from endive.runs.stored import find_experiments
@@ -182,7 +204,8 @@ def check(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
                 where = {"experiment": experiment.name, "seed": run.seed}
                 try:
                     rows, events = _history(run)
-                    found = check_history(rows, events, rules_of(load_document(experiment.directory / CONFIG)))
+                    rules = rules_of(load_document(experiment.directory / CONFIG))
+                    found = [*check_counts(rows, events), *check_history(rows, events, rules)]
                 except UnsoundError as error:
                     problems.append({**where, "problem": str(error)})
                     continue

@@ -1,8 +1,13 @@
-"""Check that the files of a run are those that the model wrote: checksums, schema, row invariants, counts and trace."""
+"""Check that the files of a run are those that the model wrote: checksums, schema, row invariants, counts and trace.
+
+Also that the configuration of an experiment is the one that its name and its runs have.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import math
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +15,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from endive.input_files import UnreadableError, check_rows
+from endive.config import ConfigError, load_document
+from endive.input_files import UnreadableError, check_rows, in_short
 from endive.output_files import checksum
-from endive.runs.layout import SUMMARY, TRACE
-from endive.runs.records import RecordError, SummaryRecord, read_record
-from endive.runs.stored import StoredRun
-from endive.simulation.row_invariants import RowError, RowInvariants
+from endive.runs.identity import code_version, compute_experiment_hash, parameters
+from endive.runs.kept_rows import SampledIds
+from endive.runs.layout import CONFIG, PROVENANCE, SUMMARY, TRACE, hash_of
+from endive.runs.records import CHECKSUM, RecordError, SummaryRecord, read_record
+from endive.runs.stored import StoredExperiment, StoredRun
+from endive.simulation import Summary
+from endive.simulation.row_invariants import RowError, RowInvariants, RunLimits
 from endive.simulation.rows import RESULT_SCHEMA, TRACE_SCHEMA
+from endive.simulation.summary import RunCounters
 from endive.workload import DEFAULT_CLASS
+from endive.workload.arrivals import TRACE as ARRIVAL_TRACE
 from endive.workload.arrivals import kind_of
 
 ROW_GROUP_ROWS = 131_072
 _BYTES_PER_EVENT = 2_000
+_SUMMED = ("duration_ms", "total", "by_class_and_operation")
+"""Entries of a summary that are sums over the rows."""
 _WITH_VERSIONS = ("catalog_read", "commit", "answer_lost")
 _VERSIONS = r"\A(?:[0-9]{1,15}:[0-9]{1,15}(?: |\z))*\z"
 
@@ -47,21 +60,94 @@ def results_problem(run: StoredRun) -> str | None:
     problem = structure_problem(run)
     if problem is not None:
         return problem
-    invariants = RowInvariants(_classes(run), _closed_classes(run))
+    invariants = RowInvariants(_classes(run), _closed_classes(run), _limits(run))
+    summary, sample = Summary(run.provenance["parameters"]["simulation"]["duration_ms"]), SampledIds(run.provenance["rows"])
     try:
         for batch in read_batches(run.results, _count_kept(run)):
             invariants.check(batch)
-        total = read_record(run.directory / SUMMARY, SummaryRecord)["total"]
+            if run.rows_kept == "all":
+                summary(batch)
+            else:
+                sample.check(batch)
+        record = read_record(run.directory / SUMMARY, SummaryRecord)
         if run.rows_kept == "all":
             invariants.check_complete()
-            invariants.check_summary(total)
-        elif total["transactions"] != run.provenance["rows"]:
-            return f"its summary has {total['transactions']} transactions, but {run.provenance['rows']} were recorded"
+            invariants.check_summary(record["total"])
+            own = summary.to_dict(RunCounters({}))
+            for name in _SUMMED:
+                _compare_summary(name, record.get(name), own[name])
+        else:
+            sample.check_complete(run.rows_kept)
+            _check_total(record["total"], run.provenance["rows"])
     except (UnsoundError, RowError) as error:
         return str(error)
     except RecordError as error:
         return f"damaged: {error}"
     return _checksum_problem(run)
+
+
+def _compare_summary(key: str, found: Any, own: Any) -> None:
+    """Raise UnsoundError if a value of a summary differs from that of the rows; sums of times may differ by rounding."""
+    if isinstance(own, dict) and isinstance(found, dict):
+        for name in sorted(own.keys() | found.keys()):
+            _compare_summary(f"{key}.{name}", found.get(name), own.get(name))
+    elif isinstance(own, list) and isinstance(found, list):
+        if len(found) != len(own):
+            raise UnsoundError(f"{SUMMARY}: {key}: has {len(found)} entries, but {len(own)} by the rows")
+        for place, (left, right) in enumerate(zip(found, own, strict=True)):
+            _compare_summary(f"{key}[{place}]", left, right)
+    elif isinstance(own, float) and isinstance(found, float | int):
+        if not math.isclose(found, own, rel_tol=1e-9, abs_tol=1e-6):
+            raise UnsoundError(f"{SUMMARY}: {key}: is {found:g}, but {own:g} by the rows")
+    elif found != own:
+        raise UnsoundError(f"{SUMMARY}: {key}: is {in_short(repr(found))}, but {in_short(repr(own))} by the rows")
+
+
+def _check_total(total: Mapping[str, Any], rows: int) -> None:
+    """Raise UnsoundError if a summary does not count the rows that were recorded."""
+    if total["transactions"] != rows:
+        raise UnsoundError(f"its summary has {total['transactions']} transactions, but {rows} were recorded")
+    if sum(total.get(name, 0) for name in ("committed", "aborted", "in_flight")) != rows:
+        raise UnsoundError(f"{SUMMARY}: the outcomes do not add up to {rows} transactions")
+
+
+def configuration_problem(experiment: StoredExperiment) -> str | None:
+    """Return why the configuration of an experiment is not the one that it was run with; None if it is.
+
+    Experiments of another version of the model, and those whose trace of submissions is elsewhere, are not checked.
+    """
+    own = hash_of(experiment.name)
+    if own is None or not experiment.of_this_version:
+        return None
+    try:
+        document = load_document(experiment.directory / CONFIG)
+    except ConfigError as error:
+        problem = error.problems[0]
+        return None if problem.key.endswith(f".{ARRIVAL_TRACE.key}") else f"damaged: {CONFIG}: {in_short(str(problem))}"
+    except UnreadableError:
+        return None  # reported by the experiment itself
+    found = compute_experiment_hash(document)
+    if found != own:
+        return f"damaged: {CONFIG}: its parameters have the hash {found}, not {own}"
+    expected = json.loads(json.dumps(parameters(document)))
+    for run in experiment.runs:
+        key = _differing_key(run.provenance.get("parameters", {}), expected)
+        if key is not None:
+            return f"damaged: {PROVENANCE} of seed {run.seed}: parameters.{key}: differs from {CONFIG}"
+    return None
+
+
+def _differing_key(recorded: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
+    """Return the first key that both have with different values. A key may be newer than a record."""
+    for name in recorded.keys() & expected.keys():
+        left, right = recorded[name], expected[name]
+        if isinstance(left, dict) and isinstance(right, dict):
+            key = _differing_key(left, right)
+            if key is not None:
+                return f"{name}.{key}"
+        elif left != right:
+            return name
+    return None
 
 
 def _count_kept(run: StoredRun) -> int:
@@ -132,15 +218,27 @@ def _closed_classes(run: StoredRun) -> frozenset[str]:
     return frozenset(name for name, cls in classes if isinstance(cls, dict) and _is_closed(cls))
 
 
+def _limits(run: StoredRun) -> RunLimits:
+    tree = run.provenance["parameters"]
+    tables, simulation = tree.get("catalog", {}).get("num_tables"), tree["simulation"]
+    return RunLimits(
+        num_tables=tables if isinstance(tables, int) else None,
+        arrivals_end_ms=simulation["duration_ms"],
+        end_ms=math.inf if simulation.get("drain", True) else simulation["duration_ms"],
+    )
+
+
 def _is_closed(cls: dict[str, Any]) -> bool:
     kind = kind_of(cls)
     return kind is not None and (kind.process.waits or kind.process.paced) and not cls.get("committer")
 
 
 def _checksum_problem(run: StoredRun) -> str | None:
-    for name, key in ((SUMMARY, "summary_sha256"), (TRACE, "trace_sha256")):
+    for name, key in ((PROVENANCE, CHECKSUM), (SUMMARY, "summary_sha256"), (TRACE, "trace_sha256")):
         recorded, path = run.provenance.get(key), run.directory / name
-        if recorded is None:
+        if recorded is None and path.is_file() and run.provenance.get("code_version") == code_version():
+            return f"damaged: {PROVENANCE}: {key}: is missing"
+        if recorded is None or key == CHECKSUM:
             continue
         if not path.is_file():
             return f"{name} is missing"

@@ -22,6 +22,7 @@ from endive.runs.execute import ParquetSink
 from endive.runs.layout import RunFiles, run_directory, scratch_directory
 from endive.runs.records import seal_record
 from endive.runs.stored import ROWS_KEPT, StoredRun
+from endive.simulation.row_invariants import RowError
 from endive.simulation.rows import BATCH_ROWS, RESULT_SCHEMA
 
 ONE_IN = 100
@@ -32,6 +33,30 @@ def is_sampled(txn_ids: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarra
     """Flag the transactions of a sample: a function of their ids, so that runs of all configurations have the same sample."""
     keys = (txn_ids.astype(np.uint64) + np.uint64(1)) * np.uint64(GOLDEN)
     return np.asarray(mix64(keys) < np.uint64(2**64 // ONE_IN))  # type: ignore[arg-type]
+
+
+class SampledIds:
+    """Checks the rows that are kept of a run of ``transactions`` rows."""
+
+    def __init__(self, transactions: int) -> None:
+        self._transactions = transactions
+        self._ids: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
+
+    def check(self, batch: pa.RecordBatch) -> None:
+        """Check the next rows. Raises RowError if one is not of the sample."""
+        ids = batch.column("txn_id").to_numpy()
+        wrong = ~is_sampled(ids)
+        if wrong.any():
+            raise RowError(f"transaction {ids[int(np.argmax(wrong))]}: is not one of the sample")
+        self._ids.append(ids)
+
+    def check_complete(self, rows: KeptRows) -> None:
+        """Check that all rows of the sample were there, each once. Raises RowError."""
+        found = np.sort(np.concatenate([np.zeros(0, np.int64), *self._ids]))
+        expected = np.arange(self._transactions if rows == "sample" else 0)
+        expected = expected[is_sampled(expected)]
+        if not np.array_equal(found, expected):
+            raise RowError(f"{len(found):,} rows are kept, but not the {len(expected):,} of the sample, each once")
 
 
 def transfer_run(root: Path, experiment: str, seed: int, rows: KeptRows) -> None:

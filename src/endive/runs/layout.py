@@ -3,7 +3,7 @@
     ROOT/LABEL-HASH/cfg.toml  version.txt                                   an experiment
     ROOT/LABEL-HASH/SEED/results.parquet  summary.json  provenance.json     a run (with --trace also trace.parquet)
     ROOT/consolidated/experiment=NAME/operation_type=OPERATION/part-00000.parquet
-    ROOT/metrics/by_run.parquet  by_run.csv  ...  units/KEY.parquet
+    ROOT/metrics/by_run.parquet  by_run.csv  ...  units/KEY-CHECKSUM.parquet
     ROOT/report.html  ROOT/figures/
     ROOT/studies/LABEL.toml  LABEL.json                                     the file of a study, and what it plans
     ROOT/.rows/LABEL-HASH/...                                               runs whose rows are not kept, until they are measured

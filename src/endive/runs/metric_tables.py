@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -15,8 +16,11 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
 from endive.input_files import UnreadableError, read_json
-from endive.output_files import check_inside, checksum, locked, whole_file, write_text
-from endive.runs.layout import LOCK, METRICS_FOLDER, METRICS_STATE, METRICS_TABLES, metrics_table
+from endive.output_files import check_inside, checksum, discard, errors_naming, locked, whole_file, write_text
+from endive.runs.layout import LOCK, METRICS_FOLDER, METRICS_STATE, METRICS_TABLES, measured_units, metrics_table
+from endive.runs.records import CHECKSUM, is_sealed, seal_record
+
+_ENDINGS = ("parquet", "csv")
 
 
 def write_tables(root: Path, tables: Mapping[str, pa.Table], state: Mapping[str, Any]) -> None:
@@ -28,8 +32,8 @@ def write_tables(root: Path, tables: Mapping[str, pa.Table], state: Mapping[str,
                 csv.write_csv(for_spreadsheets(tables[view]), written.enter_context(whole_file(metrics_table(root, name, "csv"))))
                 parquet = written.enter_context(whole_file(metrics_table(root, name, "parquet")))
                 pq.write_table(tables[view], parquet, compression="zstd", write_page_checksum=True)
-        record = {**state, "tables": {name: checksum(metrics_table(root, name, "parquet")) for name in METRICS_TABLES.values()}}
-        write_text(root / METRICS_FOLDER / METRICS_STATE, json.dumps(record) + "\n")
+        checksums = {path.name: checksum(path) for path in _table_files(root)}
+        write_text(root / METRICS_FOLDER / METRICS_STATE, json.dumps(seal_record({**state, "tables": checksums})) + "\n")
 
 
 def for_spreadsheets(table: pa.Table) -> pa.Table:
@@ -48,7 +52,8 @@ def read_tables(root: Path) -> dict[str, pa.Table] | None:
         with _locked(root, fcntl.LOCK_SH):
             if not all(path.is_file() for path in paths.values()):  # a pipe would be waited for
                 return None
-            if {METRICS_TABLES[view]: checksum(path) for view, path in paths.items()} != _read_record(root).get("tables"):
+            checksums = _checksums(_read_record(root))
+            if any(checksum(path) != checksums.get(path.name) for path in paths.values()):
                 return None
             return {view: pq.read_table(path, page_checksum_verification=True) for view, path in paths.items()}
     except (OSError, pa.ArrowException):
@@ -58,15 +63,78 @@ def read_tables(root: Path) -> dict[str, pa.Table] | None:
 def read_state(root: Path) -> dict[str, Any] | None:
     """Read the state that the tables describe, as it was given; None if there is none."""
     found = _read_record(root)
-    return {name: value for name, value in found.items() if name != "tables"} if isinstance(found.get("tables"), dict) else None
+    kept = {name: value for name, value in found.items() if name not in ("tables", CHECKSUM)}
+    return kept if isinstance(found.get("tables"), dict) else None
+
+
+def find_damaged_tables(root: Path) -> list[str]:
+    """Return what is wrong with the tables and with the rows of metrics that they are made of; nothing if there are none."""
+    with _locked(root, fcntl.LOCK_SH):
+        return [f"{METRICS_FOLDER}/{problem}" for problem in (*_damaged_tables(root), *_damaged_units(root))]
+
+
+def _damaged_tables(root: Path) -> Iterator[str]:
+    if not any(path.exists() for path in (root / METRICS_FOLDER / METRICS_STATE, *_table_files(root))):
+        return
+    found = _read_record(root)
+    if not found:
+        yield f"{METRICS_STATE}: is missing or damaged"
+        return
+    checksums = _checksums(found)
+    for path in _table_files(root):
+        if not path.is_file():
+            yield f"{path.name}: is missing"
+        elif path.name in checksums and checksum(path) != checksums[path.name]:
+            yield f"{path.name}: corrupt: its checksum does not match"
+
+
+def _damaged_units(root: Path) -> Iterator[str]:
+    folder = measured_units(root)
+    for path in sorted(folder.glob("*.parquet")):
+        digest = path.stem.partition("-")[2]  # files of older versions have none
+        if digest and not (path.is_file() and checksum(path) == digest):
+            yield f"{path.relative_to(root / METRICS_FOLDER)}: corrupt: its checksum does not match"
+
+
+def write_unit(folder: Path, key: str, rows: pa.Table) -> None:
+    """Write rows of metrics that were measured together to a file that is named by their key and its checksum."""
+    buffer = pa.BufferOutputStream()
+    pq.write_table(rows, buffer, compression="zstd")
+    content = buffer.getvalue().to_pybytes()
+    path = folder / f"{key}-{hashlib.sha256(content).hexdigest()}.parquet"
+    with whole_file(path) as temporary, errors_naming(path):
+        temporary.write_bytes(content)
+    for other in set(folder.glob(f"{key}-*.parquet")) - {path}:
+        discard(other)
+
+
+def read_unit_file(folder: Path, key: str) -> pa.Table | None:
+    """Read the rows that ``write_unit`` wrote; None if there are none, or if the file is damaged."""
+    for path in folder.glob(f"{key}-*.parquet"):
+        try:
+            if path.is_file() and checksum(path) == path.stem.partition("-")[2]:
+                return pq.read_table(path)
+        except (OSError, pa.ArrowException):
+            continue
+    return None
+
+
+def _table_files(root: Path) -> list[Path]:
+    return [metrics_table(root, name, ending) for name in METRICS_TABLES.values() for ending in _ENDINGS]
+
+
+def _checksums(record: Mapping[str, Any]) -> dict[str, str]:
+    found = record.get("tables")
+    return found if isinstance(found, dict) else {}
 
 
 def _read_record(root: Path) -> dict[str, Any]:
+    """Read the record of the tables; empty if it is missing or damaged."""
     try:
         found = read_json(root / METRICS_FOLDER / METRICS_STATE)
     except UnreadableError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return found if isinstance(found, dict) and is_sealed(found) else {}
 
 
 @contextmanager

@@ -101,10 +101,14 @@ def read_provenance(path: Path) -> dict[str, Any]:
         RecordError: The record is missing or damaged, or its checksum does not match its content. Records of older versions have no
             checksum.
     """
-    tree = read_record(path, Provenance)
-    recorded = tree.get(CHECKSUM)
-    if recorded is not None and recorded != seal_record(tree)[CHECKSUM]:
-        raise RecordError(path, f"{CHECKSUM}: is {in_short(recorded)}, which does not match the content of the record")
+    return read_sealed_record(path, Provenance)
+
+
+def read_sealed_record(path: Path, model: type[Model]) -> dict[str, Any]:
+    """Read a record that matches its schema and its checksum, if it has one. Raises RecordError."""
+    tree = read_record(path, model)
+    if not is_sealed(tree):
+        raise RecordError(path, f"{CHECKSUM}: is {in_short(tree[CHECKSUM])}, which does not match the content of the record")
     return tree
 
 
@@ -115,6 +119,11 @@ def seal_record(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record with the checksum of its other entries."""
     content = {name: value for name, value in tree.items() if name != CHECKSUM}
     return {**content, CHECKSUM: hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()}
+
+
+def is_sealed(tree: Mapping[str, Any]) -> bool:
+    """Return whether the checksum of a record matches its content; records of older versions have none."""
+    return CHECKSUM not in tree or tree[CHECKSUM] == seal_record(tree)[CHECKSUM]
 
 
 ExperimentName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=255)]

@@ -6,6 +6,7 @@ and ``endive watch`` takes the progress: a run is done when its results exist.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from endive.input_files import UnreadableError, leading_comment, read_toml
 from endive.output_files import is_living, this_writer, write_text
 from endive.runs.layout import CONFIG, label_of, run_directory, study_file, study_plan, study_plans
 from endive.runs.plan import SweepPlan
-from endive.runs.records import Count, ExperimentName, Record, RecordError, read_record
+from endive.runs.records import Count, ExperimentName, Record, RecordError, read_sealed_record, seal_record
 from endive.runs.stored import StoredRun
 
 
@@ -84,7 +85,8 @@ def keep_study(root: Path, sweep: Sweep, plan: SweepPlan) -> None:
     comment = leading_comment(sweep.path) if sweep.path.is_file() else ""
     heading = f"# {comment}\n\n" if comment else ""
     write_text(study_file(root, plan.name), heading + tomli_w.dumps(sweep.standalone()))
-    write_text(study_plan(root, plan.name), record.model_dump_json(indent=1) + "\n")
+    sealed = seal_record(record.model_dump(mode="json"))
+    write_text(study_plan(root, plan.name), json.dumps(sealed, indent=1, ensure_ascii=False) + "\n")
     keep_names(root, plan)
 
 
@@ -119,10 +121,32 @@ def read_studies(root: Path) -> list[StudyRecord]:
     found = []
     for path in study_plans(root):
         try:
-            found.append(StudyRecord.model_validate(read_record(path, StudyRecord)))
+            found.append(StudyRecord.model_validate(read_sealed_record(path, StudyRecord)))
         except RecordError:
             continue
     return found
+
+
+def find_damaged_studies(root: Path, now: float) -> list[tuple[str, str]]:
+    """Return the labels of studies whose files are damaged, or of whose runs some are missing, and what is wrong.
+
+    A study that is running is not incomplete. ``now`` is in seconds since the epoch.
+    """
+    problems = []
+    for path in study_plans(root):
+        try:
+            record = StudyRecord.model_validate(read_sealed_record(path, StudyRecord))
+            read_toml(study_file(root, record.label))
+        except RecordError as error:
+            problems.append((path.stem, f"damaged: {error}"))
+            continue
+        except UnreadableError as error:
+            problems.append((path.stem, f"damaged: {study_file(root, record.label).name}: {error}"))
+        progress = progress_of(root, record, now)
+        if progress.done < progress.total and not is_living(record.writer):
+            missing = f"{progress.total - progress.done:,} of its {progress.total:,} runs have no results"
+            problems.append((path.stem, f"incomplete: {missing}; the same `endive sweep` runs them"))
+    return problems
 
 
 def study_of(root: Path, experiments: Iterable[str]) -> StudyRecord | None:

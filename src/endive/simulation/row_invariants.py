@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,17 +33,42 @@ class RowError(ValueError):
     """A row violates an invariant of the model."""
 
 
+@dataclass(frozen=True)
+class RunLimits:
+    """Limits of the tables and times of a run.
+
+    Attributes:
+        num_tables: Number of tables; None if it is not known.
+        arrivals_end_ms: Time after which no transaction is submitted.
+        end_ms: Time after which no transaction ends.
+    """
+
+    num_tables: int | None = None
+    arrivals_end_ms: float = np.inf
+    end_ms: float = np.inf
+
+
+_NO_LIMITS = RunLimits()
+
+
 class RowInvariants:
     """Checks the rows of one run.
 
     Args:
         classes: Workload classes of the run; None to accept any.
         closed_classes: Classes of clients that submit only after their previous transaction has ended.
+        limits: Limits of its tables and times.
     """
 
-    def __init__(self, classes: frozenset[str] | None = None, closed_classes: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        classes: frozenset[str] | None = None,
+        closed_classes: frozenset[str] = frozenset(),
+        limits: RunLimits = _NO_LIMITS,
+    ) -> None:
         self._classes = classes
         self._closed_classes = closed_classes
+        self._limits = limits
         self._client_end_ms: dict[tuple[str, int], float] = {}
         self._end_ms = -np.inf
         self._rows = 0
@@ -103,6 +129,7 @@ class RowInvariants:
             "t_commit_start + commit_latency is not the end",
             (start != -1.0) & (columns["n_restarts"] == 0),
         )
+        self._check_limits(batch, submit, submit + total, numbers)
         self._check_order(np.where(in_flight, np.inf, submit + total), numbers)
         self._check_clients(batch, submit, submit + total)
         self._add_ids(numbers)
@@ -140,6 +167,18 @@ class RowInvariants:
         self._require(columns["n_restarts"] <= columns["real_conflicts"], numbers, "n_restarts exceeds real_conflicts")
         self._require((columns["t_backoff"] == 0.0) | retries | unknown, numbers, "t_backoff is set, but n_retries is 0")
         self._require(columns["orphaned_files"] == 0, numbers, "orphaned_files is set, but it is not aborted", status != "aborted")
+
+    def _check_limits(self, batch: pa.RecordBatch, submit: Floats, ends_ms: Floats, numbers: npt.NDArray[Any]) -> None:
+        """Check that times are within the run, and that the tables exist."""
+        limits = self._limits
+        slack = _SLACK_MS + _RELATIVE * np.abs(ends_ms)
+        self._require(submit <= limits.arrivals_end_ms + slack, numbers, "it is submitted after the end of arrivals")
+        self._require(ends_ms <= limits.end_ms + slack, numbers, "it ends after the end of the run")
+        tables = pc.list_flatten(batch.column("tables_written"))
+        if limits.num_tables is not None and len(tables):
+            least, most = pc.min_max(tables).values()
+            if not 0 <= least.as_py() <= most.as_py() < limits.num_tables:
+                raise RowError(f"tables_written has a table that does not exist (there are {limits.num_tables:,})")
 
     def _check_clients(self, batch: pa.RecordBatch, submit: Floats, ends_ms: Floats) -> None:
         """Check that a client of a closed loop submits only after its previous transaction has ended."""

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from endive.analysis.run_curves import distributions_table, over_time_table
 from endive.analysis.run_metrics import empty_metrics, window_columns, window_of
 from endive.analysis.warmup import Window
-from endive.output_files import check_inside, discard, whole_file
+from endive.output_files import check_inside, discard
 from endive.runs.contents import structure_problem
 from endive.runs.inventory import Experiment, Inventory, PipelineError
 from endive.runs.layout import CONFIG, RESULTS, measured_units, run_directory
+from endive.runs.metric_tables import read_unit_file, write_unit
 from endive.runs.parameters import SCENARIO_COLUMN, varying_within_scenarios
 from endive.runs.stored import StoredRun
 from endive.studies.experiment_tables import LoadAxis, find_load_axis, make_experiments_table, make_saturation_table
@@ -154,35 +154,36 @@ def keep_unit(unit: MeasureUnit, measured: MeasuredUnit, scratch: Path | None = 
 
     ``scratch`` has the runs that are not in their place yet.
     """
-    path = _kept_unit(unit, scratch)
-    if path is not None and not measured.damaged:
-        check_inside(path, Path(unit.root))
-        with whole_file(path) as temporary:
-            pq.write_table(pa.Table.from_batches([measured.rows]), temporary, compression="zstd", write_page_checksum=True)
+    key, folder = _unit_key(unit, scratch), measured_units(Path(unit.root))
+    if key is not None and not measured.damaged:
+        check_inside(folder, Path(unit.root))
+        write_unit(folder, key, pa.Table.from_batches([measured.rows]))
 
 
 def read_unit(unit: MeasureUnit) -> pa.Table | None:
     """Read the rows of a unit that was measured before; None if there are none, or its runs have changed since."""
-    path = _kept_unit(unit)
-    try:
-        if path is None or not path.is_file():
-            return None
-        found = pq.read_table(path, page_checksum_verification=True)
-        return found if found.schema.equals(MEASURED_SCHEMA) else None
-    except (OSError, pa.ArrowException):
-        return None
+    key = _unit_key(unit)
+    found = None if key is None else read_unit_file(measured_units(Path(unit.root)), key)
+    return found if found is not None and found.schema.equals(MEASURED_SCHEMA) else None
 
 
 def discard_units(root: Path, units: Sequence[MeasureUnit]) -> None:
     """Remove the rows of all units but these."""
-    kept = {_kept_unit(unit) for unit in units}
+    kept = {_unit_key(unit) for unit in units}
     for path in measured_units(root.resolve()).glob("*.parquet"):
-        if path not in kept:
+        if path.stem.partition("-")[0] not in kept:
             discard(path)
 
 
-def _kept_unit(unit: MeasureUnit, scratch: Path | None = None) -> Path | None:
-    """Return the file of the rows of a unit, named by its options and results; None if a run has no results.
+def find_lost_units(root: Path, inventory: Inventory, options: MetricsOptions) -> list[str]:
+    """Return the experiments whose metrics are missing and cannot be measured again, because their rows were not all kept."""
+    units = plan_measuring(root, inventory, options)
+    lost = (name for unit in units if read_unit(unit) is None for name in unit.experiments)
+    return [name for name in lost if any(run.rows_kept != "all" for run in inventory.experiments[name].runs)]
+
+
+def _unit_key(unit: MeasureUnit, scratch: Path | None = None) -> str | None:
+    """Return a hash of the options and results of a unit, which names its file; None if a run has no results.
 
     A run whose rows are not all kept is named by the checksum of all of them.
     """
@@ -203,7 +204,7 @@ def _kept_unit(unit: MeasureUnit, scratch: Path | None = None) -> Path | None:
             else:
                 runs.append((name, seed, StoredRun(run_directory(scratch / name, seed)).provenance.get("results_sha256")))
     basis = [metrics_version(), unit.options.warmup_ms, unit.options.cooldown_ms, sorted(unit.durations_ms.items()), runs]
-    return measured_units(Path(unit.root)) / f"{hashlib.sha256(json.dumps(basis).encode()).hexdigest()[:32]}.parquet"
+    return hashlib.sha256(json.dumps(basis).encode()).hexdigest()[:32]
 
 
 def _list_runs(unit: MeasureUnit, name: str, damaged: Mapping[tuple[str, int], str]) -> ExperimentRuns:
