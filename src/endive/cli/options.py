@@ -11,6 +11,8 @@ import typer
 from endive.cli.app import refuse
 
 if TYPE_CHECKING:
+    from endive.analysis.conditions import Subject
+    from endive.config.precision import Precision
     from endive.storage.prices import Prices
 
 WINDOW, SPARK = "Measurement window", "Spark"
@@ -39,6 +41,24 @@ ConfigArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Configurat
 SetOption = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file.")]
 RootArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Directory of experiments.")]
 SeedsOption = Annotated[str | None, typer.Option("--seeds", metavar="N|A-B", help="Seeds: 5 for 0 to 4, or a range such as 0-4.")]
+PrecisionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--precision",
+        metavar="1%|0.5pp",
+        help="Add seeds until 95% intervals have this half width, in place of --seeds: 1% of the mean (1 pp for shares), or 0.5pp.",
+    ),
+]
+MaxSeedsOption = Annotated[
+    int | None,
+    typer.Option("--max-seeds", metavar="N", help="Largest number of seeds with --precision. Default: 100.", min=2, max=100_000),
+]
+PreciseForOption = Annotated[
+    list[str],
+    typer.Option(
+        "--for", metavar="METRIC", help='Metric of --precision, such as "p99(ingest)"; may be repeated. Default: success and p95.'
+    ),
+]
 RowsOption = Annotated[
     str | None,
     typer.Option(
@@ -138,3 +158,24 @@ def seed_count(seeds: str | None, minimum: int) -> int | None:
     if parsed[0] != 0 or len(parsed) < minimum:
         refuse("--seeds", f"{seeds!r} is not a range from 0 of at least {minimum} seeds, such as {minimum} or 0-{minimum - 1}")
     return len(parsed)
+
+
+def precision_of(precision: str | None, seeds: str | None, max_seeds: int | None, metrics: Sequence[str]) -> Precision | None:
+    """Return the precision of the options; None if there is none. Raises ConfigError."""
+    from endive.config.precision import choose_precision
+
+    if precision is None and metrics:
+        refuse("--for", "has no effect without --precision")
+    return choose_precision(precision, seeds, max_seeds, "--")
+
+
+def precise_subjects(
+    metrics: Sequence[str], others: Sequence[Subject], precision: Precision | None, source: str = "--for"
+) -> tuple[Subject, ...]:
+    """Return the metrics of ``--for``, or else others of the command, or else success and p95. Raises ConfigError."""
+    from endive.analysis.conditions import parse_subject
+    from endive.analysis.replication_rule import choose_subjects
+    from endive.analysis.run_metrics import RATES
+
+    asked = [parse_subject(text, RATES, source) for text in metrics]
+    return () if precision is None else choose_subjects(asked or others, precision, "--precision")

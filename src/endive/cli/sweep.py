@@ -4,29 +4,36 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from endive.cli.app import EXIT_FAILED, JsonFlag, app, command, fail, progress
+from endive.cli.app import EXIT_FAILED, JsonFlag, app, command, fail, progress, refuse
 from endive.cli.options import (
     ROOT,
     AllowCodeOption,
     DryRunFlag,
     MasterOption,
+    MaxSeedsOption,
+    PreciseForOption,
+    PrecisionOption,
     RemoteOption,
     RowsOption,
     SeedsOption,
     ShipOption,
     output_option,
+    precise_subjects,
 )
 from endive.cli.output import Output
 from endive.formatting import format_duration
 
 if TYPE_CHECKING:
+    from endive.analysis.conditions import Subject
+    from endive.analysis.replication_rule import Reached
     from endive.config.sweep_file import Sweep
     from endive.pipeline import sweep as sweeps
     from endive.pipeline.session import StartingSession
@@ -42,6 +49,9 @@ def sweep(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="Sweep (TOML).", show_default=False)],
     out: Annotated[Path, output_option("Directory of experiments.")] = ROOT,
     seeds: SeedsOption = None,
+    precision: PrecisionOption = None,
+    max_seeds: MaxSeedsOption = None,
+    for_: PreciseForOption = [],  # noqa: B006
     rows: RowsOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="Run the short form of the file's [quick].")] = False,
     dry_run: DryRunFlag = False,
@@ -64,7 +74,9 @@ def sweep(
         from endive.runs.study_records import keep_study
 
         is_new = not out.exists()
-        reader = Sweep(path, quick=quick, seeds=seeds, rows=parse_rows(rows))
+        reader = Sweep(path, quick=quick, seeds=seeds, precision=precision, max_seeds=max_seeds, rows=parse_rows(rows))
+        if for_ and reader.precision is None:
+            refuse("--for", "has no effect without --precision")
         if not dry_run:
             check_writable(out)
         runs = reader.combinations * len(reader.seeds)
@@ -74,7 +86,8 @@ def sweep(
             if not dry_run and is_new:
                 starting.begin()  # nothing can be finished, so Spark comes up while this is planned
             plan = plan_sweep(reader)
-            check_question(reader, plan)
+            question = check_question(reader, plan)
+            subjects = precise_subjects(for_, [question] if question else [], plan.precision)
             work = remaining_work(plan, out)
             measure_for(work.effort)
             output.note(*(f"run again: {damaged}" for damaged in work.damaged))
@@ -96,27 +109,68 @@ def sweep(
             cleared = remove_leftovers(out)
             if cleared:
                 output.note(f"removed {len(cleared)} temporary files of killed processes")
-            _run(output, plan, work, out, starting)
+            _run(output, plan, work, out, starting, Stages(reader, subjects, is_forced=yes))
 
 
-def check_question(reader: Sweep, plan: SweepPlan) -> None:
-    """Raise ConfigError if the question of a sweep names no metric, or a class that none of its points has."""
+def check_question(reader: Sweep, plan: SweepPlan) -> Subject | None:
+    """Return the question of a sweep. Raises ConfigError if it names no metric, or a class that none of its points has."""
     from endive.analysis.conditions import parse_question
 
-    if reader.question is not None:
-        classes = {name for point in plan.points for name in point.document.workload}
-        parse_question(reader.question, classes, f"{reader.path}: sweep.question")
+    if reader.question is None:
+        return None
+    classes = {name for point in plan.points for name in point.document.workload}
+    return parse_question(reader.question, classes, f"{reader.path}: sweep.question")
 
 
-def _run(output: Output, plan: SweepPlan, work: Work, out: Path, starting: StartingSession) -> None:
+@dataclass(frozen=True)
+class Stages:
+    """Further jobs of a sweep with a precision: its file, the metrics of the precision, and whether any cost is accepted."""
+
+    reader: Sweep
+    subjects: tuple[Subject, ...]
+    is_forced: bool
+
+
+def _run(output: Output, plan: SweepPlan, work: Work, out: Path, starting: StartingSession, stages: Stages) -> None:
+    """Run a plan; with a precision, also the seeds that its points turn out to need."""
+    from endive.pipeline.precise_sweep import plan_more_seeds
     from endive.pipeline.sweep import run_sweep
+    from endive.runs.plan import remaining_work
+    from endive.runs.study_records import keep_study
 
-    started = time.perf_counter()
-    with watching(output, work, out) as monitor:
-        outcomes = run_sweep(starting.get(), work, out, monitor=monitor) if work.todo else ()
-    _report(output, plan, work, outcomes, time.perf_counter() - started, out)
+    started, finished = time.perf_counter(), work.finished
+    outcomes: list[Outcome] = []
+    reached: Mapping[str, Reached] = {}
+    while True:
+        with watching(output, work, out) as monitor:
+            outcomes += run_sweep(starting.get(), work, out, monitor=monitor) if work.todo else ()
+        if plan.precision is None or any(outcome.state == "failed" for outcome in outcomes):
+            break
+        more, reached = plan_more_seeds(lambda: nullcontext(starting.get()), plan, out, stages.subjects)
+        keep_study(out, stages.reader, more)
+        if more.runs == plan.runs:
+            break
+        before, plan = plan, more
+        work = remaining_work(plan, out)
+        _check_stage(output, before, plan, work, out, starting, stages)
+    _report(output, plan, finished, outcomes, time.perf_counter() - started, out, reached)
     if any(outcome.state == "failed" for outcome in outcomes):
         raise typer.Exit(EXIT_FAILED)
+
+
+def _check_stage(
+    output: Output, before: SweepPlan, plan: SweepPlan, work: Work, out: Path, starting: StartingSession, stages: Stages
+) -> None:
+    """Print how many points need more seeds; fail if they cost more than the user has accepted."""
+    from endive.runs.effort import objections
+
+    points = sum(len(plan.seeds_of(point)) > len(before.seeds_of(point)) for point in plan.points)
+    output.note(f"{points} of {len(plan.points)} points need more seeds for {plan.precision}: {len(work.todo)} more runs")
+    objected = list(objections(work.effort, out, os.cpu_count() if starting.is_local else None))
+    if plan.runs > _MANY_RUNS:
+        objected.append(f"{plan.runs:,} runs")
+    if objected and not stages.is_forced:
+        fail(output, f"{stages.reader.path}: {'; '.join(objected)}; pass --yes to run it, or choose a lower precision")
 
 
 @contextmanager
@@ -176,17 +230,30 @@ def _show_plan(output: Output, plan: SweepPlan, work: Work) -> None:
     output.text(
         "",
         f"{plan.runs} runs ({len(plan.seeds)} seeds), {work.finished} of them finished, {len(work.todo)} to do",
+        None
+        if plan.precision is None
+        else f"A pilot; points whose intervals are wider than {plan.precision} get up to {plan.precision.most_seeds} seeds.",
         f"about {work.effort.transactions:,.0f} transactions, {work.effort.cpu_seconds:,.0f} s of one core, "
         f"{work.effort.disk_bytes / 2**20:,.0f} MiB on disk",
     )
 
 
-def _report(output: Output, plan: SweepPlan, work: Work, outcomes: tuple[Outcome, ...], seconds: float, out: Path) -> None:
+def _report(
+    output: Output,
+    plan: SweepPlan,
+    finished: int,
+    outcomes: Sequence[Outcome],
+    seconds: float,
+    out: Path,
+    reached: Mapping[str, Reached],
+) -> None:
+    from endive.report.precision_answer import describe_precision, precision_as_data
+
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     values = {point.experiment: dict(point.values) for point in plan.points}
     summary: dict[str, Any] = {
         "runs": plan.runs,
-        "finished_before": work.finished,
+        "finished_before": finished,
         "done": sum(outcome.state == "done" for outcome in outcomes),
         "found": sum(outcome.state == "found" for outcome in outcomes),
         "failed": [{"experiment": f.experiment, "seed": f.seed, "error": f.error, "values": values[f.experiment]} for f in failed],
@@ -196,11 +263,18 @@ def _report(output: Output, plan: SweepPlan, work: Work, outcomes: tuple[Outcome
         "rows_kept": plan.rows,
         "directory": str(out),
     }
+    if plan.precision is not None and reached:
+        summary |= precision_as_data(plan.precision, reached.values())
+        summary["seeds"] = {
+            point.directory(out).name: reached[point.experiment].seeds for point in plan.points if point.experiment in reached
+        }
     output.result(summary)
     for failure in failed:
         shown = ", ".join(f"{key} = {value!r}" for key, value in values[failure.experiment].items())
         output.error(f"{failure.experiment} seed {failure.seed} ({shown}): {failure.error}")
     output.text(
-        f"{plan.runs} runs: {work.finished} finished before, {summary['done'] + summary['found']} now, {len(failed)} failed; "
+        f"{plan.runs} runs: {finished} finished before, {summary['done'] + summary['found']} now, {len(failed)} failed; "
         f"{summary['rows']:,} rows in {seconds:.1f} s, in {out}"
     )
+    if plan.precision is not None and reached:
+        output.text(describe_precision(plan.precision, reached.values()))

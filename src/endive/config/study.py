@@ -169,6 +169,8 @@ _KEYS_OF_PATHS = ("provider", "commit_path", TRACE.key, "code")
 _NAMES_OR_PATHS = ("provider", "commit_path")
 """Keys with a built-in name or the path of a file."""
 
+PrecisionText = Annotated[str, Field(min_length=1, max_length=40)]
+"""Half width of intervals: ``1%`` or ``0.5pp``."""
 Load = Annotated[float, Field(gt=0), BeforeValidator(duration_ms)]
 """Load: a number, or a duration if the key is a time."""
 SeedCount = Annotated[int, Field(ge=2, le=100_000)]

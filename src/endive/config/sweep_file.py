@@ -3,6 +3,8 @@
 [sweep]
 base = "base.toml"                    # or the tables of a configuration under [base]
 seeds = "0-9"                         # or a list
+# precision = "1%"                    # in place of seeds: half width of 95% intervals; 0.5pp for shares only
+# max_seeds = 100                     # largest number of seeds of a point with precision
 rows = "sample"                       # rows to keep: "all", "sample" or "none"; default: all up to 20 GiB, beyond it a sample
 question = "success(compaction)"      # metric of the headline, the first figure and the order of the report
 
@@ -54,9 +56,23 @@ from pydantic import Field
 
 from endive.config.errors import ConfigError, Problem, Tree, closest
 from endive.config.load import check_document, read_toml
+from endive.config.precision import Precision, parse_precision
 from endive.config.schema import Document, ScenarioName
-from endive.config.study import Axes, Seeds, StudySection, axis_values, base_of, check_study, parse_seeds, with_whole_paths
+from endive.config.study import (
+    Axes,
+    PrecisionText,
+    SeedCount,
+    Seeds,
+    StudySection,
+    axis_values,
+    base_of,
+    check_study,
+    parse_seeds,
+    with_whole_paths,
+)
 
+DEFAULT_SEEDS = "0-2"
+"""Seeds of a sweep that gives neither seeds nor a precision."""
 BASELINE = "baseline"
 """Default name of the base scenario."""
 SCENARIO = "scenario"
@@ -140,7 +156,9 @@ class SweepSection(StudySection):
 
     base: str | None = None
     label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = None
-    seeds: Seeds = "0-2"
+    seeds: Seeds | None = None
+    precision: PrecisionText | None = None
+    max_seeds: SeedCount | None = None
     question: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     baseline: ScenarioName | None = None
     rows: KeptRows | None = None
@@ -150,6 +168,7 @@ class QuickSection(StudySection):
     """``[quick]``: changes with ``--quick``."""
 
     seeds: Seeds | None = None
+    precision: PrecisionText | None = None
     axes: Axes = Field(default_factory=dict)
     set: Tree = Field(default_factory=dict)
 
@@ -179,6 +198,8 @@ class Sweep:
         *,
         quick: bool = False,
         seeds: str | None = None,
+        precision: str | None = None,
+        max_seeds: int | None = None,
         rows: KeptRows | None = None,
         overrides: Mapping[str, Any] | None = None,
         content: Tree | None = None,
@@ -189,9 +210,11 @@ class Sweep:
         self._tree = read_toml(path) if content is None else content
         self._file = check_study(SweepFile, self._tree, str(path))
         self._quick = self._file.quick if quick else QuickSection()
-        chosen = seeds if seeds is not None else self._quick.seeds
-        self.seeds = parse_seeds(self._file.sweep.seeds if chosen is None else chosen)
-        """Seeds of each configuration."""
+        self.precision = self._choose_precision(seeds, precision, max_seeds)
+        """Precision that determines the number of seeds; None if seeds are given."""
+        chosen = next((each for each in (seeds, self._quick.seeds, self._file.sweep.seeds) if each is not None), DEFAULT_SEEDS)
+        self.seeds = parse_seeds(chosen) if self.precision is None else tuple(range(self.precision.pilot_seeds))
+        """Seeds of each configuration; with a precision those of the pilot."""
         self._overrides = dict(overrides or {})
         self._axes = {
             key: [self._overrides.pop(key)] if key in self._overrides else axis
@@ -245,6 +268,32 @@ class Sweep:
                 yield values, document
         if problems:
             raise ConfigError(str(self.path), problems.values())
+
+    def _choose_precision(self, seeds: str | None, precision: str | None, max_seeds: int | None) -> Precision | None:
+        """Return the precision of the options, of ``[quick]`` or of ``[sweep]``; None where seeds are given in its place."""
+        if seeds is not None and precision is not None:
+            raise ConfigError("--precision", [Problem("", "excludes --seeds: it determines the number of seeds")])
+        about, source = self._file.sweep, str(self.path)
+        for place, section in (("quick", self._file.quick), ("sweep", about)):
+            if section.seeds is not None and section.precision is not None:
+                message = "excludes seeds: it determines the number of seeds"
+                raise ConfigError(source, [Problem(f"{place}.precision", message, section.precision)])
+        if about.max_seeds is not None and about.precision is None and self._file.quick.precision is None:
+            raise ConfigError(source, [Problem("sweep.max_seeds", "has no effect without precision", about.max_seeds)])
+        most = about.max_seeds if max_seeds is None else max_seeds
+        places = (
+            ("--precision", seeds, precision),
+            (f"{source}: quick.precision", self._quick.seeds, self._quick.precision),
+            (f"{source}: sweep.precision", about.seeds, about.precision),
+        )
+        for name, given, text in places:
+            if text is not None:
+                return parse_precision(text, name, most)
+            if given is not None:
+                break
+        if max_seeds is not None:
+            raise ConfigError("--max-seeds", [Problem("", "has no effect without --precision")])
+        return None
 
     def _check(self) -> None:
         problems = [

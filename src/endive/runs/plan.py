@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from endive.config.errors import ConfigError, Problem
+from endive.config.precision import Precision
 from endive.config.schema import Document
 from endive.config.sweep_file import KeptRows, Sweep
 from endive.formatting import format_bytes
@@ -41,17 +42,32 @@ class SweepPoint:
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """All the points of a sweep and the seeds that each is run with."""
+    """All the points of a sweep and the seeds that each is run with.
+
+    Attributes:
+        name: Label of the experiments.
+        points: Points of the sweep.
+        seeds: Seeds of each point; with a precision those of the pilot.
+        rows: Rows to keep.
+        precision: Precision that determines the number of seeds; None if they are given.
+        counts: Number of seeds of points that need more than the pilot, by the hash of the experiment.
+    """
 
     name: str
     points: tuple[SweepPoint, ...]
     seeds: tuple[int, ...]
     rows: KeptRows = "all"
+    precision: Precision | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def seeds_of(self, point: SweepPoint) -> tuple[int, ...]:
+        """Return the seeds of a point."""
+        return tuple(range(self.counts[point.experiment])) if point.experiment in self.counts else self.seeds
 
     @property
     def runs(self) -> int:
         """Number of runs."""
-        return len(self.points) * len(self.seeds)
+        return sum(len(self.seeds_of(point)) for point in self.points)
 
 
 def plan_sweep(sweep: Sweep) -> SweepPlan:
@@ -72,7 +88,7 @@ def plan_sweep(sweep: Sweep) -> SweepPlan:
     if not points:
         raise ConfigError(str(sweep.path), [Problem("exclude", "leaves no point")])
     rows = sweep.rows or _rows_for(tuple(points.values()), len(sweep.seeds))
-    return SweepPlan(sweep.name, tuple(points.values()), sweep.seeds, rows)
+    return SweepPlan(sweep.name, tuple(points.values()), sweep.seeds, rows, sweep.precision)
 
 
 MOST_BYTES = 20 * 2**30
@@ -131,7 +147,7 @@ class Work:
 
 def remaining_work(plan: SweepPlan, root: Path) -> Work:
     """Find which runs are finished, by their checksums, and which are still to do."""
-    runs = [PlannedRun(point, seed) for point in plan.points for seed in plan.seeds]
+    runs = [PlannedRun(point, seed) for point in plan.points for seed in plan.seeds_of(point)]
     with ThreadPoolExecutor(min(16, 4 * (os.cpu_count() or 1))) as pool:
         found = list(pool.map(lambda run: _state(StoredRun(run.directory(root)), plan.rows), runs))
     todo = tuple(run for run, state in zip(runs, found, strict=True) if state is not None)

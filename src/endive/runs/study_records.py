@@ -7,7 +7,7 @@ and ``endive watch`` takes the progress: a run is done when its results exist.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,15 +26,17 @@ from endive.runs.stored import StoredRun
 
 
 class PlannedExperiment(Record):
-    """An experiment of a study: its values on the axes, and the estimated CPU seconds of a run."""
+    """An experiment of a study: its values on the axes, the estimated CPU seconds of a run, and its own number of seeds."""
 
     values: dict[str, Any]
     cpu_seconds: Annotated[float, Field(ge=0, le=1e12)] = 0.0
+    seeds: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    """Number of seeds from 0 on, where a precision needs more than those of the study."""
 
 
 _MOST_RUNS = 10**7
 """Limit of the runs of a study, each of which is looked up when the progress is shown."""
-Argument = Annotated[str, Field(pattern=r"^[A-Za-z0-9.,_=-]{1,255}$")]
+Argument = Annotated[str, Field(pattern=r"^[A-Za-z0-9.,_=%-]{1,255}$")]
 """An argument that needs no quoting in a shell."""
 
 
@@ -54,7 +56,7 @@ class StudyRecord(Record):
 
     @model_validator(mode="after")
     def _limited(self) -> StudyRecord:
-        if len(self.seeds) * len(self.experiments) > _MOST_RUNS:
+        if sum(each.seeds or len(self.seeds) for each in self.experiments.values()) > _MOST_RUNS:
             raise ValueError(f"has more than {_MOST_RUNS:,} runs")
         return self
 
@@ -63,7 +65,7 @@ class StudyRecord(Record):
         return {
             StoredRun(run_directory(root / name, seed)).results: planned.cpu_seconds
             for name, planned in self.experiments.items()
-            for seed in self.seeds
+            for seed in (self.seeds if planned.seeds is None else range(planned.seeds))
         }
 
 
@@ -75,10 +77,12 @@ def keep_study(root: Path, sweep: Sweep, plan: SweepPlan) -> None:
         scenarios=[each.name for each in sweep.scenarios],
         seeds=list(plan.seeds),
         experiments={
-            point.directory(root).name: PlannedExperiment(values=dict(point.values), cpu_seconds=point.effort.cpu_seconds)
+            point.directory(root).name: PlannedExperiment(
+                values=dict(point.values), cpu_seconds=point.effort.cpu_seconds, seeds=plan.counts.get(point.experiment)
+            )
             for point in plan.points
         },
-        arguments=[*(["--quick"] if sweep.quick else []), *_seeds_argument(plan.seeds), *_rows_argument(plan.rows)],
+        arguments=[*(["--quick"] if sweep.quick else []), *_seeds_arguments(plan), *_rows_argument(plan.rows)],
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         writer=this_writer(),
     )
@@ -90,8 +94,11 @@ def keep_study(root: Path, sweep: Sweep, plan: SweepPlan) -> None:
     keep_names(root, plan)
 
 
-def _seeds_argument(seeds: Sequence[int]) -> list[str]:
-    """Return the option for consecutive seeds; others are those of the file."""
+def _seeds_arguments(plan: SweepPlan) -> list[str]:
+    """Return the options for a precision, or for consecutive seeds; other seeds are those of the file."""
+    if plan.precision is not None:
+        return ["--precision", str(plan.precision), "--max-seeds", str(plan.precision.most_seeds)]
+    seeds = plan.seeds
     if list(seeds) != list(range(seeds[0], seeds[0] + len(seeds))):
         return []
     return ["--seeds", f"{seeds[0]}-{seeds[-1]}"]

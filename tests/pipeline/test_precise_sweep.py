@@ -1,0 +1,156 @@
+"""Sweeps with a precision: points get the seeds that they need, on real Spark, and nothing else changes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from endive.analysis.conditions import Subject
+from endive.config.sweep_file import Sweep
+from endive.main import app
+from endive.pipeline.jobs import LocalThreads
+from endive.pipeline.metrics import current_tables
+from endive.pipeline.precise_sweep import plan_more_seeds
+from endive.pipeline.sweep import run_sweep
+from endive.runs.layout import METRICS_TABLES
+from endive.runs.plan import plan_sweep, remaining_work
+from endive.runs.study_records import read_studies
+from tests.pipeline.sweeps import digests
+from tests.pipeline.test_one_pass import fail_to_start
+
+STUDY = """
+[sweep]
+{about}
+[base.simulation]
+duration_ms = 5_000.0
+engine = "reference"
+[base.storage]
+provider = "instant"
+[base.transaction]
+runtime = {{ mean = 20, sigma = 0.5 }}
+[base.workload.w]
+rate = 30.0
+operation = "fast_append"
+[axes]
+"workload.w.rate" = {rates}
+"""
+THROUGHPUT = (Subject("throughput_per_s"),)
+"""The number of arrivals varies by 8% at 30/s and by 2.6% at 300/s."""
+
+
+def write(folder: Path, about: str, rates: str = "[30, 300]", more: str = "") -> Path:
+    path = folder / "study.toml"
+    path.write_text(STUDY.format(about=about, rates=rates) + more)
+    return path
+
+
+def answer(*arguments: str | Path) -> Any:
+    result = CliRunner().invoke(app, [str(argument) for argument in (*arguments, "--json")])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def run_here(path: Path, root: Path, **options: Any) -> list[int]:
+    """Run a sweep in this process; return the numbers of seeds of its points, in the order of their rates."""
+    plan = plan_sweep(Sweep(path, **options))
+    while True:
+        run_sweep(LocalThreads(2), remaining_work(plan, root), root)
+        more, _ = plan_more_seeds(fail_to_start, plan, root, THROUGHPUT)
+        if more.runs == plan.runs:
+            return [len(plan.seeds_of(point)) for point in sorted(plan.points, key=lambda each: each.values["workload.w.rate"])]
+        plan = more
+
+
+@pytest.mark.usefixtures("commands_share_spark")
+def test_points_get_the_seeds_that_they_need_and_the_bytes_of_given_seeds(spark: SparkSession, tmp_path: Path) -> None:
+    path, root, given = write(tmp_path, 'precision = "4%"'), tmp_path / "precise", tmp_path / "given"
+    found = answer("sweep", path, "-o", root, "--for", "throughput")
+    few, many = sorted(found["seeds"].values())
+    assert (few, found["reached"], found["fewest_seeds"], found["most_seeds"]) == (8, True, 8, many)
+    assert 12 <= many <= 40
+    assert found["runs"] == found["done"] == few + many
+    for rates, seeds in (("[300]", few), ("[30]", many)):
+        answer("sweep", write(tmp_path, f'seeds = "0-{seeds - 1}"', rates), "-o", given)
+    assert digests(root) == digests(given)
+    ours, theirs = (current_tables(each, lambda: pytest.fail("measured by the tasks")).tables for each in (root, given))
+    for view in METRICS_TABLES:
+        assert ours[view].equals(theirs[view]), view
+    totals = [row for row in ours["experiments"].to_pylist() if row["workload_class"] == row["operation_type"] == "all"]
+    assert all(row["throughput_per_s_hw"] <= 0.04 * row["throughput_per_s"] for row in totals)
+    assert sorted(row["n_seeds"] for row in totals) == [few, many]
+
+
+def test_a_second_sweep_runs_nothing_and_a_tighter_one_adds_seeds(tmp_path: Path) -> None:
+    path, root = write(tmp_path, 'precision = "8%"'), tmp_path / "out"
+    first = run_here(path, root)
+    before = digests(root)
+    assert run_here(path, root) == first
+    assert digests(root) == before
+    tighter = run_here(path, root, precision="4%")
+    assert tighter[0] > first[0]
+    assert {name: digest for name, digest in digests(root).items() if name in before} == before
+    assert run_here(path, tmp_path / "fresh", precision="4%") == tighter
+
+
+def test_the_number_of_seeds_is_bounded_and_what_was_reached_is_printed(tmp_path: Path) -> None:
+    path, root = write(tmp_path, 'precision = "1%"\nmax_seeds = 10', "[30]"), tmp_path / "out"
+    assert run_here(path, root) == [10]
+    result = CliRunner().invoke(app, ["sweep", str(path), "-o", str(root), "--for", "throughput", "--master", "spark://nowhere:1"])
+    assert result.exit_code == 0, result.output
+    text = " ".join(result.output.split())
+    assert "Precision 1% not reached, with 10 seeds. throughput_per_s has an interval of ±" in text
+    assert "Raise --max-seeds, or run longer." in text
+
+
+def test_scenarios_at_a_point_share_their_seeds(tmp_path: Path) -> None:
+    scenarios = '[scenario.today]\n[scenario.slow]\nset = { "transaction.runtime.mean" = 40 }\n'
+    path, root = write(tmp_path, 'precision = "5%"', more=scenarios), tmp_path / "out"
+    seeds = run_here(path, root)
+    assert seeds[0] == seeds[1] > seeds[2] == seeds[3] == 8
+
+
+def test_the_record_has_the_seeds_of_each_experiment_and_the_precision(tmp_path: Path) -> None:
+    path, root = write(tmp_path, 'seeds = "0-1"', "[30]"), tmp_path / "out"
+    run_here(path, root, precision="6%", max_seeds=50)
+    answer(
+        "sweep", path, "-o", root, "--precision", "6%", "--max-seeds", "50", "--for", "throughput", "--master", "spark://nowhere:1"
+    )
+    (record,) = read_studies(root)
+    assert record.arguments == ["--precision", "6%", "--max-seeds", "50"]
+    assert set(record.results(root)) == {root / name for name in digests(root)}
+
+
+@pytest.mark.parametrize("rows", ["sample", "none"])
+def test_sweeps_without_all_rows_have_the_same_metrics(tmp_path: Path, rows: str) -> None:
+    path = write(tmp_path, 'precision = "6%"', "[30]")
+    assert run_here(path, tmp_path / "all") == run_here(path, tmp_path / "some", rows=rows)
+    whole, some = (current_tables(tmp_path / name, fail_to_start).tables["runs"] for name in ("all", "some"))
+    assert whole.equals(some)
+
+
+def test_a_dry_run_says_that_the_plan_is_a_pilot(tmp_path: Path) -> None:
+    path = write(tmp_path, 'precision = "2%"')
+    result = CliRunner().invoke(app, ["sweep", str(path), "-o", str(tmp_path / "out"), "--dry-run"])
+    assert "points whose intervals are wider than 2% get up to 100 seeds" in " ".join(result.output.split())
+    assert answer("sweep", path, "--dry-run", "-o", tmp_path / "out")["runs"] == 16
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--seeds", "3", "--precision", "1%"], "excludes --seeds"),
+        (["--for", "throughput"], "no effect without --precision"),
+        (["--precision", "0.5pp", "--for", "throughput"], "0.5pp is for shares"),
+        (["--precision", "one"], "is not a precision"),
+        (["--max-seeds", "5"], "no effect without --precision"),
+    ],
+)
+def test_contradicting_options_are_errors(tmp_path: Path, arguments: list[str], message: str) -> None:
+    result = CliRunner().invoke(app, ["sweep", str(write(tmp_path, "")), "-o", str(tmp_path / "out"), "--dry-run", *arguments])
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
