@@ -7,6 +7,7 @@ write the same files. Configurations are paths of TOML files, dicts or ``Configu
 from __future__ import annotations
 
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -14,26 +15,31 @@ from typing import TYPE_CHECKING, Any
 
 from endive.analysis.conditions import find_metric, parse_question
 from endive.analysis.halving import Plan
+from endive.analysis.replication_rule import Reached, is_share
+from endive.analysis.replication_rule import choose_subjects as choose_precise
 from endive.analysis.run_metrics import RATES
 from endive.config.components import allow_code as permit_code
 from endive.config.components import code_is_allowed
 from endive.config.errors import ConfigError, Problem
 from endive.config.load import read_toml
+from endive.config.precision import Precision, choose_precision
 from endive.config.study import frontier_options, parse_seeds
 from endive.config.sweep_file import Sweep, parse_rows
 from endive.pipeline.jobs import LocalThreads
+from endive.pipeline.precise_sweep import plan_more_seeds
 from endive.pipeline.sweep import Progress, ProgressMonitor, run_sweep
 from endive.report.comparison import METRICS, choose_subjects, compare_sides, list_subjects
 from endive.report.frontier_answer import answer_frontier
-from endive.report.sides import Selection, make_sides, name_sources, select_scenarios
+from endive.report.precision_answer import describe_precision
+from endive.report.sides import Selection, make_precise_sides, make_sides, name_sources, select_scenarios
 from endive.report.tuning_answer import answer_tuning
 from endive.results import Comparison, Configuration, Frontier, Sessions, Study, Tree, Tuning, choose_session, plain_tree
 from endive.runs.inventory import PipelineError
-from endive.runs.plan import plan_sweep, remaining_work
+from endive.runs.plan import SweepPlan, plan_sweep, remaining_work
 from endive.runs.study_records import keep_study
 from endive.studies.frontier import read_question
 from endive.studies.measure import MetricsOptions
-from endive.studies.tuning import read_tuning
+from endive.studies.tuning import check_precision, read_tuning
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,7 +81,9 @@ def load(config: Config, overrides: Mapping[str, Any] | None = None) -> Configur
 def run(
     config: Config,
     *,
-    seeds: Seeds = 1,
+    seeds: Seeds | None = None,
+    precision: str | None = None,
+    max_seeds: int | None = None,
     scenarios: Mapping[str, Mapping[str, Any]] | None = None,
     question: str | None = None,
     warmup_ms: float | None = None,
@@ -88,7 +96,10 @@ def run(
 
     Args:
         config: Path of a TOML file, dict or configuration.
-        seeds: Number of seeds (5 is 0 to 4), a range such as ``"0-4"``, or a list.
+        seeds: Number of seeds (5 is 0 to 4), a range such as ``"0-4"``, or a list; by default 1.
+        precision: Half width of 95% intervals, in place of seeds: ``"1%"`` of the mean (1 percentage point for shares), or
+            ``"0.5pp"``. Seeds are added until the interval of the question, or of success and p95, is as narrow.
+        max_seeds: Largest number of seeds with a precision; by default 100.
         scenarios: Variants of the configuration: values of dotted keys by name. One without values is the baseline.
         question: Metric of the answer, such as ``success(compaction)``.
         warmup_ms: Warm-up, excluded from all metrics; by default found from the runs.
@@ -110,10 +121,11 @@ def run(
         print(study.summary())
         ```
     """
-    content, path = _sweep_content(config, {}, seeds, scenarios, question)
+    content, path = _sweep_content(config, {}, _count_of(seeds, precision, 1), scenarios, question)
     threads = LocalThreads() if workers is None else LocalThreads(workers)
     options = MetricsOptions(warmup_ms, cooldown_ms)
-    return _run_study(Sweep(path, content=content), lambda: nullcontext(threads), options, directory, progress)
+    reader = Sweep(path, content=content, precision=precision, max_seeds=max_seeds)
+    return _run_study(reader, lambda: nullcontext(threads), options, directory, progress)
 
 
 def sweep(
@@ -121,6 +133,8 @@ def sweep(
     axes: Mapping[str, Any] | None = None,
     *,
     seeds: Seeds | None = None,
+    precision: str | None = None,
+    max_seeds: int | None = None,
     scenarios: Mapping[str, Mapping[str, Any]] | None = None,
     question: str | None = None,
     rows: str | None = None,
@@ -136,6 +150,9 @@ def sweep(
         config: Path of a TOML file, dict or configuration; or a sweep file, if there are no axes.
         axes: Values of each key: a list, or a range such as ``{"from": 1, "to": 100, "points": 9, "scale": "log"}``.
         seeds: Number of seeds, a range such as ``"0-4"``, or a list; by default 3, or those of the sweep file.
+        precision: Half width of 95% intervals, in place of seeds: ``"1%"`` of the mean (1 percentage point for shares), or
+            ``"0.5pp"``. Points whose interval of the question, or of success and p95, is wider get more seeds.
+        max_seeds: Largest number of seeds of a point with a precision; by default 100.
         scenarios: Variants of the configuration: values of dotted keys by name. One without values is the baseline.
         question: Metric of the answer, such as ``success(compaction)``.
         rows: Rows of runs to keep: ``all``, ``sample`` or ``none``; by default all up to 20 GiB, beyond it a sample.
@@ -162,16 +179,19 @@ def sweep(
     """
     options = MetricsOptions(warmup_ms, cooldown_ms)
     if axes is None and isinstance(config, str | Path) and "sweep" in read_toml(Path(config)):
-        reader = Sweep(Path(config), seeds=None if seeds is None else _seeds_text(seeds), rows=parse_rows(rows))
+        text = None if seeds is None else _seeds_text(seeds)
+        reader = Sweep(Path(config), seeds=text, precision=precision, max_seeds=max_seeds, rows=parse_rows(rows))
     else:
-        content, path = _sweep_content(config, axes or {}, 3 if seeds is None else seeds, scenarios, question)
-        reader = Sweep(path, content=content, rows=parse_rows(rows))
+        content, path = _sweep_content(config, axes or {}, _count_of(seeds, precision, 3), scenarios, question)
+        reader = Sweep(path, content=content, precision=precision, max_seeds=max_seeds, rows=parse_rows(rows))
     return _run_study(reader, choose_session(spark), options, directory, progress)
 
 
 def compare(
     *configs: Config | Study | Mapping[str, Config | Study],
     seeds: Seeds | None = None,
+    precision: str | None = None,
+    max_seeds: int | None = None,
     metrics: Sequence[str] = (),
     question: str | None = None,
     warmup_ms: float | None = None,
@@ -185,6 +205,9 @@ def compare(
         configs: Two or more configurations (paths, dicts or objects), directories of experiments or studies of one configuration;
             or one dict of them by name; or one study with scenarios.
         seeds: Number of seeds, a range or a list; by default 10, or those of a study.
+        precision: Half width of the intervals of differences, in place of seeds: ``"1%"`` of the baseline (1 percentage point
+            for shares), or ``"0.5pp"``, of the question, of the given metrics, or else of success and p95.
+        max_seeds: Largest number of seeds with a precision; by default 100.
         metrics: Metrics to compare, such as ``success`` and ``time_to_commit_p99``.
         question: Metric to rank by, such as ``success(compaction)``.
         warmup_ms: Warm-up, excluded from all metrics; by default found from the runs.
@@ -207,9 +230,14 @@ def compare(
     wanted = None if seeds is None else parse_seeds(_seeds_value(seeds))
     names = [find_metric(name, RATES, "metrics") for name in metrics]
     options = MetricsOptions(warmup_ms, cooldown_ms)
+    target = choose_precision(precision, seeds, max_seeds, "")
+    text = question or chosen.question
     with _directory(directory) as folder, _notes(progress) as note:
-        sides = make_sides(chosen, wanted, options, folder, note)
-        text = question or chosen.question
+        if target is None:
+            sides = make_sides(chosen, wanted, options, folder, note)
+        else:
+            sides, reached = make_precise_sides(chosen, target, names, text, options, folder, note)
+            _warn_if_wide(target, [reached])
         asked = None
         if text is not None:
             asked = parse_question(text, {name for side in sides for name, _ in side.groups}, "question")
@@ -230,6 +258,7 @@ def frontier(
     tolerance: float | None = None,
     seeds: int | None = None,
     max_seeds: int | None = None,
+    precision: str | None = None,
     warmup_ms: float | None = None,
     cooldown_ms: float = 0.0,
     directory: Path | str | None = None,
@@ -245,7 +274,8 @@ def frontier(
         high: Highest load; by default 1,024 times the first.
         tolerance: Relative width of the interval to reach; by default 0.05.
         seeds: Number of seeds at each load; by default 5.
-        max_seeds: Largest number of seeds at a load whose interval contains the threshold; by default 40.
+        max_seeds: Largest number of seeds at a load whose interval contains the threshold; by default 40, with a precision 100.
+        precision: Half width of the interval of the load, such as ``"5%"``, in place of tolerance and seeds.
         warmup_ms: Warm-up, excluded from all metrics; by default found from the runs.
         cooldown_ms: Time before the end that is excluded from all metrics.
         directory: Directory of the answer and the runs, where finished runs are reused; by default a temporary one.
@@ -262,7 +292,16 @@ def frontier(
         endive.frontier(config, vary="transaction.rate", until="success < 99%", tolerance=0.1)
         ```
     """
-    asked = {"vary": vary, "until": until, "from": low, "to": high, "tolerance": tolerance, "seeds": seeds, "max_seeds": max_seeds}
+    asked = {
+        "vary": vary,
+        "until": until,
+        "from": low,
+        "to": high,
+        "tolerance": tolerance,
+        "seeds": seeds,
+        "max_seeds": max_seeds,
+        "precision": precision,
+    }
     path, content = _content(config)
     question = read_question(path, frontier_options(asked), {}, content=content)
     with _directory(directory) as folder, _notes(progress) as note:
@@ -278,7 +317,9 @@ def tune(
     vary: Mapping[str, Any] | None = None,
     candidates: int = 24,
     rounds: Sequence[int] = (2, 4, 8),
-    seeds: int = 10,
+    seeds: int | None = None,
+    precision: str | None = None,
+    max_seeds: int | None = None,
     seed: int = 0,
     warmup_ms: float | None = None,
     cooldown_ms: float = 0.0,
@@ -295,7 +336,10 @@ def tune(
         vary: Further keys to search: a pair ``(low, high)``, or a list of values, by key.
         candidates: Number of settings to try at first; as many are tried near the best ones.
         rounds: Number of seeds of each round; the better settings stay for the next.
-        seeds: Number of new seeds of the final comparison.
+        seeds: Number of new seeds of the final comparison; by default 10.
+        precision: Half width of the interval of the advantage over the current settings, in place of seeds: ``"1%"`` of the metric
+            (1 percentage point for shares), or ``"0.5pp"``.
+        max_seeds: Largest number of new seeds with a precision; by default 100.
         seed: Random seed for choosing settings.
         warmup_ms: Warm-up, excluded from all metrics; by default found from the runs.
         cooldown_ms: Time before the end that is excluded from all metrics.
@@ -318,9 +362,15 @@ def tune(
     tree = read_toml(path) if content is None else content
     conditions = [subject_to] if isinstance(subject_to, str) else list(subject_to)
     question = read_tuning(path, metric, conditions, keys, {}, candidates, seed, search=search, content=tree)
-    plan = Plan(tuple(rounds), final_seeds=seeds, refined=candidates)
+    target = choose_precision(precision, seeds, max_seeds, "")
+    shares = is_share(question.objective.metric)
+    plan = Plan(tuple(rounds), final_seeds=seeds or 10, refined=candidates, precision=target, is_share=shares)
+    check_precision(question, target, "precision")
     with _directory(directory) as folder, _notes(progress) as note:
-        return Tuning(answer_tuning(question, plan, MetricsOptions(warmup_ms, cooldown_ms), folder, note))
+        done = answer_tuning(question, plan, MetricsOptions(warmup_ms, cooldown_ms), folder, note)
+        if target is not None and done.found.reached is not None:
+            _warn_if_wide(target, [done.found.reached])
+        return Tuning(done)
 
 
 @contextmanager
@@ -346,23 +396,23 @@ def _run_study(
 ) -> Study:
     """Run what is not finished of a sweep, measure it and return the study."""
     plan = plan_sweep(reader)
+    asked = []
     if reader.question is not None:
-        parse_question(reader.question, {name for point in plan.points for name in point.document.workload}, "question")
+        classes = {name for point in plan.points for name in point.document.workload}
+        asked = [parse_question(reader.question, classes, "question")]
+    subjects = () if plan.precision is None else choose_precise(asked, plan.precision, "precision")
     root = Path(tempfile.mkdtemp(prefix=_TEMPORARY)) / plan.name if directory is None else Path(directory)
     root.mkdir(parents=True, exist_ok=True)
-    work = remaining_work(plan, root)
-    keep_study(root, reader, plan)
     with sessions() as executor:
-        if work.todo:
-            tasks = len(work.todo) if isinstance(executor, LocalThreads) else None
-            with _bar(progress, len(work.todo)) as show:
-                outcomes = run_sweep(executor, work, root, tasks=tasks, monitor=ProgressMonitor(work, root, show))
-            failed = [outcome for outcome in outcomes if outcome.state == "failed"]
-            if failed:
-                first = failed[0]
-                raise PipelineError(
-                    f"{len(failed)} of {len(outcomes)} runs failed; {first.experiment} seed {first.seed}: {first.error}"
-                )
+        while True:
+            keep_study(root, reader, plan)
+            _run_remaining(executor, plan, root, progress)
+            more, reached = plan_more_seeds(lambda: nullcontext(executor), plan, root, subjects, options)
+            if more.runs == plan.runs:
+                break
+            plan = more
+        if plan.precision is not None:
+            _warn_if_wide(plan.precision, list(reached.values()))
         study = Study(
             root,
             warmup_ms=options.warmup_ms,
@@ -374,12 +424,45 @@ def _run_study(
     return study
 
 
+def _run_remaining(executor: SparkSession | LocalThreads, plan: SweepPlan, root: Path, progress: bool | None) -> None:
+    """Run what is not finished of a plan. Raises PipelineError if a run fails."""
+    work = remaining_work(plan, root)
+    if not work.todo:
+        return
+    tasks = len(work.todo) if isinstance(executor, LocalThreads) else None
+    with _bar(progress, len(work.todo)) as show:
+        outcomes = run_sweep(executor, work, root, tasks=tasks, monitor=ProgressMonitor(work, root, show))
+    failed = [outcome for outcome in outcomes if outcome.state == "failed"]
+    if failed:
+        first = failed[0]
+        raise PipelineError(f"{len(failed)} of {len(outcomes)} runs failed; {first.experiment} seed {first.seed}: {first.error}")
+
+
+def _warn_if_wide(precision: Precision, reached: Sequence[Reached]) -> None:
+    """Warn if a precision was not reached."""
+    if any(each.wide for each in reached):
+        warnings.warn(describe_precision(precision, reached), stacklevel=3)
+
+
+def _count_of(seeds: Seeds | None, precision: str | None, default: int) -> Seeds | None:
+    """Return the seeds of a study; None if a precision determines them. Raises ConfigError if both are given."""
+    if precision is None:
+        return default if seeds is None else seeds
+    choose_precision(precision, seeds, None, "")
+    return None
+
+
 def _sweep_content(
-    config: Config, axes: Mapping[str, Any], seeds: Seeds, scenarios: Mapping[str, Mapping[str, Any]] | None, question: str | None
+    config: Config,
+    axes: Mapping[str, Any],
+    seeds: Seeds | None,
+    scenarios: Mapping[str, Mapping[str, Any]] | None,
+    question: str | None,
 ) -> tuple[Tree, Path]:
     """Return the content of a sweep file of a configuration, and a path that names it."""
     loaded = load(config)
-    about: Tree = {"label": loaded.document.experiment.label or _LABEL, "seeds": _seeds_value(seeds)}
+    about: Tree = {"label": loaded.document.experiment.label or _LABEL}
+    about |= {} if seeds is None else {"seeds": _seeds_value(seeds)}
     content: Tree = {"sweep": about | ({} if question is None else {"question": question}), "base": loaded.to_dict()}
     if axes:
         content["axes"] = plain_tree(axes)

@@ -125,7 +125,7 @@ def test_there_are_never_more_runs_than_were_announced(costs: list[float], round
     assert len(objective.runs) <= plan.most_runs(len(costs), len(REFERENCES))
     assert set(found.finals) >= {*REFERENCES, found.best}
     assert set(found.last_round) == set(range(len(costs)))
-    assert not set(plan.fresh) & set(range(rounds[-1]))
+    assert not set(plan.fresh(plan.final_seeds)) & set(range(rounds[-1]))
 
 
 def test_losers_are_dropped_before_their_round_ends() -> None:

@@ -19,9 +19,12 @@ import numpy as np
 from endive.analysis.conditions import Verdict
 from endive.analysis.contrasts import Difference, paired_difference, with_least_width
 from endive.analysis.estimates import CONFIDENCE
+from endive.analysis.replication_rule import Reached, Width, add_seeds
+from endive.config.precision import Precision
 
 _STEP = 0.125
 """Distance of neighbours in a range, as a fraction of it."""
+_ADVANTAGE = "the advantage over the current settings or Iceberg's defaults"
 _NEGLIGIBLE = 0.01
 """Share of the cost that a setting has to save to be recommended."""
 
@@ -168,7 +171,7 @@ def advantage_of(best: Measured, other: Measured) -> Advantage:
     doubt = sum((cost.high - cost.low) / 2.0 for pair in pairs for cost in pair) / len(pairs)
     least = max(best.least_width, other.least_width)
     if doubt > 0.0 or least > 0.0:
-        found = with_least_width(found, max((found.half_width or 0.0) + doubt, least))
+        found = with_least_width(found, max((found.half_width or 0.0) + doubt, least), doubt)
     return Advantage(found, wins, losses, len(pairs))
 
 
@@ -189,6 +192,9 @@ class Plan:
         final_seeds: Number of seeds of the final comparison.
         fewest_left: Smallest number of candidates that a round keeps, except candidates significantly worse than the leader.
         refined: Largest number of further candidates, made by changing single settings of the leader.
+        precision: Precision of the advantages of the best over the references, which then determines the seeds of the final
+            comparison; None for ``final_seeds``.
+        is_share: True if the costs are shares, whose precision is in percentage points.
     """
 
     rounds: tuple[int, ...] = (2, 4, 8)
@@ -196,6 +202,8 @@ class Plan:
     final_seeds: int = 10
     fewest_left: int = 3
     refined: int = 0
+    precision: Precision | None = None
+    is_share: bool = False
 
     def sizes(self, candidates: int) -> list[int]:
         """Return the largest number of candidates in each round, and the number that remains after the last round."""
@@ -209,12 +217,12 @@ class Plan:
         *sizes, left = self.sizes(candidates)
         new = [seeds - before for before, seeds in zip((0, *self.rounds), self.rounds, strict=False)]
         rounds = sum(size * seeds for size, seeds in zip(sizes, new, strict=True)) + self.refined * self.rounds[-1]
-        return rounds + (left + references) * self.final_seeds
+        final = self.final_seeds if self.precision is None else self.precision.most_seeds
+        return rounds + (left + references) * final
 
-    @property
-    def fresh(self) -> range:
-        """Seeds of the final comparison, which no round uses."""
-        return range(self.rounds[-1], self.rounds[-1] + self.final_seeds)
+    def fresh(self, count: int) -> range:
+        """Return seeds of the final comparison, which no round uses."""
+        return range(self.rounds[-1], self.rounds[-1] + count)
 
 
 @dataclass(frozen=True)
@@ -227,6 +235,7 @@ class Tuned:
         chosen_by: Measurements of each candidate in its last round.
         finals: Measurements of the final comparison: the remaining candidates in their order, then the references.
         advantages: Advantage of the best candidate over each other one of the final comparison.
+        reached: Seeds and widths of the final comparison with a precision; None without one.
     """
 
     best: int | None
@@ -234,6 +243,7 @@ class Tuned:
     chosen_by: Mapping[int, Measured]
     finals: Mapping[int, Measured]
     advantages: Mapping[int, Advantage]
+    reached: Reached | None = None
 
     def clear_over(self, other: int) -> bool:
         """Return whether the best is significantly better: it costs less, or meets a condition that the other violates."""
@@ -281,12 +291,40 @@ def tune(
     if moves is not None:
         left = search.refine(left, moves)
     search.report(0, len({*left, *references}))
-    finals = {candidate: evaluate(candidate, plan.fresh) for candidate in dict.fromkeys((*left, *references))}
-    best = min(left, key=lambda candidate: finals[candidate].condition_rank)
+    finals, reached = _compare_finals(evaluate, left, references, plan)
+    best = _choose_best(left, finals)
     if finals[best].condition_rank == 2:
-        return Tuned(None, search.last_round, search.chosen_by, finals, {})
+        return Tuned(None, search.last_round, search.chosen_by, finals, {}, reached)
     advantages = {other: advantage_of(finals[best], found) for other, found in finals.items() if other != best}
-    return Tuned(best, search.last_round, search.chosen_by, finals, advantages)
+    return Tuned(best, search.last_round, search.chosen_by, finals, advantages, reached)
+
+
+def _choose_best(left: Sequence[int], finals: Mapping[int, Measured]) -> int:
+    return min(left, key=lambda candidate: finals[candidate].condition_rank)
+
+
+def _compare_finals(
+    evaluate: Evaluate, left: Sequence[int], references: Sequence[int], plan: Plan
+) -> tuple[dict[int, Measured], Reached | None]:
+    """Measure the remaining candidates and the references with fresh seeds, as many as the plan or its precision asks for."""
+    everyone = list(dict.fromkeys((*left, *references)))
+    if plan.precision is None:
+        return {candidate: evaluate(candidate, plan.fresh(plan.final_seeds)) for candidate in everyone}, None
+    finals: dict[int, Measured] = {}
+    precision = plan.precision
+
+    def measure(seeds: int) -> list[Width]:
+        finals.update({candidate: evaluate(candidate, plan.fresh(seeds)) for candidate in everyone})
+        best = _choose_best(left, finals)
+        found = [advantage_of(finals[best], finals[other]).difference for other in references if other != best]
+        return [
+            Width(_ADVANTAGE, None, 0.0)
+            if each is None
+            else Width(_ADVANTAGE, each.half_width or 0.0, precision.width_of(each.b, is_share=plan.is_share), each.unfinished)
+            for each in found
+        ]
+
+    return finals, add_seeds(measure, precision)
 
 
 class _Search:

@@ -13,11 +13,14 @@ from endive.cli.options import (
     AllowCodeOption,
     CooldownOption,
     JunitOption,
+    MaxSeedsOption,
+    PrecisionOption,
     SeedsOption,
     WarmupOption,
     check_junit,
     output_option,
     overrides_of,
+    precision_of,
 )
 from endive.cli.output import Output
 from endive.formatting import finite
@@ -45,6 +48,8 @@ def compare(
     ] = [],  # noqa: B006
     junit: JunitOption = None,
     seeds: SeedsOption = None,
+    precision: PrecisionOption = None,
+    max_seeds: MaxSeedsOption = None,
     set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of all configurations.")] = [],  # noqa: B006
     set_b: Annotated[list[str], typer.Option("--set-b", metavar="KEY=VALUE", help="Override a key of the second of two.")] = [],  # noqa: B006
     question: Annotated[
@@ -62,6 +67,8 @@ def compare(
 
     Two are compared metric by metric; more, or the scenarios of a study, are ranked, with intervals that hold simultaneously.
 
+    --precision is that of the differences: of --question or --metric, or else of success and p95.
+
     Exit codes: 3 if a condition of --fail-if is met by any alternative, otherwise 0.
     """
     with command(json) as output:
@@ -69,7 +76,8 @@ def compare(
         from endive.analysis.run_metrics import RATES
         from endive.config.study import parse_seeds
         from endive.report.comparison import METRICS
-        from endive.report.sides import make_sides, select_scenarios, select_sources
+        from endive.report.precision_answer import describe_precision
+        from endive.report.sides import make_precise_sides, make_sides, select_scenarios, select_sources
         from endive.studies.measure import MetricsOptions
 
         conditions = [parse_condition(text, RATES, "--fail-if", relative=True) for text in fail_if]
@@ -85,7 +93,13 @@ def compare(
         else:
             chosen = select_sources(sources, overrides, overrides_of(set_b))
         wanted = None if seeds is None else parse_seeds(seeds)
-        sides = make_sides(chosen, wanted, MetricsOptions(warmup, cooldown), out, output.note)
+        options, target = MetricsOptions(warmup, cooldown), precision_of(precision, seeds, max_seeds, ())
+        if target is None:
+            sides = make_sides(chosen, wanted, options, out, output.note)
+        else:
+            text = question or chosen.question
+            sides, reached = make_precise_sides(chosen, target, metrics, text, options, out, output.note)
+            output.note(describe_precision(target, [reached]))
         if len(sources) == 2 and question is None:
             typed = (" ".join([sources[0], *set_]), " ".join([sources[1], *set_, *set_b]))
             first, second = (replace(side, source=source) for side, source in zip(sides, typed, strict=True))

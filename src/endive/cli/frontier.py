@@ -47,8 +47,14 @@ def frontier(
     max_seeds: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Maximum number of seeds at a load whose interval contains the threshold. Default: 40.", min=2
+            metavar="N",
+            help="Maximum number of seeds at a load whose interval contains the threshold. Default: 40, with --precision 100.",
+            min=2,
         ),
+    ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(metavar="SHARE", help="Half width of the interval to reach, such as 5%, in place of --tolerance and --seeds."),
     ] = None,
     warmup: WarmupOption = None,
     cooldown: CooldownOption = 0.0,
@@ -74,6 +80,7 @@ def frontier(
             "to": _given(to),
             "seeds": seed_count(seeds, 2),
             "max_seeds": max_seeds,
+            "precision": precision,
         }
         given = frontier_options({**asked, "tolerance": None if tolerance is None else _share(tolerance)})
         question = read_question(config, given, overrides_of(set_), quick=quick)

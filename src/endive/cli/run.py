@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -20,6 +20,9 @@ from endive.cli.options import (
     FailIfOption,
     ForceFlag,
     JunitOption,
+    MaxSeedsOption,
+    PreciseForOption,
+    PrecisionOption,
     PricesOption,
     SetOption,
     WarmupOption,
@@ -27,6 +30,8 @@ from endive.cli.options import (
     check_new,
     output_option,
     overrides_of,
+    precise_subjects,
+    precision_of,
     prices_of,
 )
 from endive.cli.output import Output
@@ -42,9 +47,12 @@ from endive.formatting import (
 )
 
 if TYPE_CHECKING:
-    from endive.analysis.conditions import Condition
+    from endive.analysis.conditions import Condition, Subject
+    from endive.analysis.estimates import Estimate
+    from endive.analysis.replication_rule import Reached, Width
     from endive.analysis.request_cost import Cost, Kind
     from endive.config import Document
+    from endive.config.precision import Precision
     from endive.report.judgements import Judgement
     from endive.runs.execute import FinishedRun, PreparedRun
     from endive.storage.prices import Prices
@@ -75,6 +83,9 @@ def run(
         str | None,
         typer.Option(metavar="N|A-B", help="Judge --fail-if by the mean over these seeds: 5 for 0 to 4, or a range such as 0-4."),
     ] = None,
+    precision: PrecisionOption = None,
+    max_seeds: MaxSeedsOption = None,
+    for_: PreciseForOption = [],  # noqa: B006
     junit: JunitOption = None,
     force: ForceFlag = False,
     warmup: WarmupOption = None,
@@ -88,7 +99,8 @@ def run(
 
     Results go to DIR/LABEL-HASH/SEED; the label is experiment.label, or the name of the file.
 
-    With --seeds, the printed metrics are those of the first seed.
+    With --seeds or --precision, the printed metrics are those of the first seed. With --precision, those of --for, or else of
+    --fail-if, or else success and p95 follow with their intervals over all seeds. Finished seeds are reused.
 
     Exit codes: 3 if a condition of --fail-if is met, otherwise 0.
     """
@@ -99,6 +111,7 @@ def run(
         from endive.output_files import check_writable, name_directory
         from endive.report.phrases import describe_compilation
         from endive.runs.execute import execute_run, place_run, prepare_run
+        from endive.runs.stored import StoredRun
         from endive.studies.measure import MetricsOptions, check_window
 
         overrides = overrides_of(set_)
@@ -106,7 +119,11 @@ def run(
             overrides["simulation.engine"] = engine
         conditions = [parse_condition(text, RATES, "--fail-if") for text in fail_if]
         check_junit(junit, fail_if)
-        first, others = _split_seeds(seed, seeds, fail_if)
+        target = precision_of(precision, seeds, max_seeds, for_)
+        if target is not None and seed is not None:
+            refuse("--precision", "excludes --seed: the seeds are 0, 1, ...")
+        first, others = (0, ()) if target is not None else _split_seeds(seed, seeds, fail_if)
+        subjects = precise_subjects(for_, [each.subject for each in conditions], target)
         document = with_label(load_document(config, overrides), config)
         options, table = MetricsOptions(warmup, cooldown), prices_of(prices)
         check_window(document, options)
@@ -114,8 +131,9 @@ def run(
         root = out or (ROOT if document.experiment.label else Path())
         if document.experiment.label is None:
             check_new(root / document.simulation.output_path, force)
-            if others:
-                refuse("--seeds", "needs a directory for each seed; remove simulation.output_path from the file")
+            if others or target is not None:
+                option = "--seeds" if target is None else "--precision"
+                refuse(option, "needs a directory for each seed; remove simulation.output_path from the file")
         check_writable(root)
         prepared = prepare_run(document, seed=first)
         if not trace:
@@ -123,12 +141,15 @@ def run(
         with name_directory(root), progress(output, "simulating", document.simulation.duration_ms, percent=True) as report:
             finished = execute_run(prepared, place_run(prepared, root), trace=trace, progress=report)
 
-        def more_runs() -> Iterator[tuple[int, Path]]:
-            for each in others:
-                run = prepare_run(document, seed=each, among_many=True)
-                yield each, execute_run(run, place_run(run, root)).files.results
+        def run_seed(each: int) -> Path:
+            run = prepare_run(document, seed=each, among_many=True)
+            files = place_run(run, root)
+            stored = StoredRun(files.results.parent)
+            if target is not None and stored.problem() is None and stored.keeps("all"):
+                return stored.results
+            return execute_run(run, files).files.results
 
-        check = Check(conditions, str(config), more_runs, junit)
+        check = Check(conditions, str(config), run_seed, others, junit, target, subjects)
         show_run(output, prepared, finished, options, {}, prices=table, check=check)
 
 
@@ -139,23 +160,49 @@ class Check:
     Attributes:
         conditions: Conditions to judge.
         source: Configuration that they are on.
-        more_runs: Function that runs further seeds, and yields each with the file of its results.
+        run_seed: Function that runs a seed, and returns the file of its results.
+        others: Further seeds.
         junit: File of the outcome as JUnit XML.
+        precision: Precision that determines the further seeds; None if they are given.
+        subjects: Metrics of the precision.
     """
 
     conditions: Sequence[Condition] = ()
     source: str = ""
-    more_runs: Callable[[], Iterable[tuple[int, Path]]] = tuple
+    run_seed: Callable[[int], Path] | None = None
+    others: Sequence[int] = ()
     junit: Path | None = None
+    precision: Precision | None = None
+    subjects: Sequence[Subject] = ()
 
-    def judge(self, measured: RunMetrics) -> list[Judgement]:
-        """Judge the conditions over the given run and those of the other seeds, all in one window."""
-        from endive.report.judgements import judge_runs, write_junit
+    def replicate(self, measured: RunMetrics) -> tuple[list[RunMetrics], Reached | None]:
+        """Return the metrics of the given run and of those of the other seeds, all in one window."""
+        from endive.analysis.replication_rule import add_seeds, measure_widths
         from endive.studies.measure import RunFile, RunMetrics, measure_file
 
         runs = [measured]
-        for seed, results in self.more_runs():
-            runs.append(RunMetrics(seed, tuple(measure_file("", RunFile(seed, results), measured.window))))
+
+        def extend(seeds: Iterable[int]) -> None:
+            assert self.run_seed is not None
+            files = ((seed, RunFile(seed, self.run_seed(seed))) for seed in seeds)
+            runs.extend(RunMetrics(seed, tuple(measure_file("", file, measured.window))) for seed, file in files)
+
+        if self.precision is None:
+            if self.others:
+                extend(self.others)
+            return runs, None
+        precision = self.precision
+
+        def measure(seeds: int) -> list[Width]:
+            extend(range(len(runs), seeds))
+            return measure_widths(lambda *group: [run.select(*group) for run in runs], self.subjects, precision)
+
+        return runs, add_seeds(measure, precision)
+
+    def judge(self, runs: Sequence[RunMetrics]) -> list[Judgement]:
+        """Judge the conditions over runs."""
+        from endive.report.judgements import judge_runs, write_junit
+
         judgements = [judge_runs(each, runs) for each in self.conditions]
         if self.junit is not None:
             write_junit(self.junit, "endive run", {self.source: judgements})
@@ -216,6 +263,7 @@ def show_run(
     from endive.config.warnings import warnings_of
     from endive.report.judgements import describe_judgement, judgement_as_data
     from endive.report.phrases import describe_utilization
+    from endive.studies.frontier import estimate_subject
     from endive.studies.measure import RunFile, measure_one
 
     document, classes = prepared.document, prepared.simulation.config.workload.config.workload_classes
@@ -223,7 +271,10 @@ def show_run(
     window, warnings = _describe_window(measured, document.catalog.metadata_limit_bytes)
     warnings += [str(each) for each in warnings_of(document)]
     cost = cost_of(rows_by_class(measured.rows), basis_of_document(document), prices or prices_of(None))
-    judgements = [] if check is None else check.judge(measured)
+    check = check or Check()
+    runs, reached = check.replicate(measured)
+    judgements = check.judge(runs)
+    estimates = [] if reached is None else [(each, estimate_subject(runs, each)) for each in check.subjects]
     output.result(
         {
             **about,
@@ -234,6 +285,7 @@ def show_run(
             "metrics": [_plain(row) for row in measured.rows],
             "cost": cost_as_data(cost),
             **({"conditions": [judgement_as_data(each, "the run") for each in judgements]} if judgements else {}),
+            **_precision_data(check.precision, reached, estimates),
             "summary": finished.summary,
             "provenance": finished.provenance,
         }
@@ -243,9 +295,54 @@ def show_run(
     output.text(describe_utilization([measured.select(ALL, ALL)], document.catalog.workers))
     show_cost(output, cost)
     output.text("", *(f"warning: {each}" for each in warnings), f"{finished.rows:,} rows in {finished.files.results}")
+    _show_precision(output, check.precision, reached, estimates)
     output.text(*(describe_judgement(each, "the run") for each in judgements))
     if any(each.holds for each in judgements):
         raise typer.Exit(EXIT_CONDITION)
+
+
+def _precision_data(
+    precision: Precision | None, reached: Reached | None, estimates: Sequence[tuple[Subject, Estimate | None]]
+) -> dict[str, Any]:
+    """Return the estimates over seeds for JSON; nothing without a precision."""
+    from dataclasses import asdict
+
+    from endive.formatting import finite
+    from endive.report.precision_answer import precision_as_data
+
+    if precision is None or reached is None:
+        return {}
+    shown = {
+        str(subject): None
+        if found is None
+        else {name: value if isinstance(value, str) else finite(value) for name, value in asdict(found).items()}
+        for subject, found in estimates
+    }
+    return {"precision": {**precision_as_data(precision, [reached]), "estimates": shown}}
+
+
+def _show_precision(
+    output: Output,
+    precision: Precision | None,
+    reached: Reached | None,
+    estimates: Sequence[tuple[Subject, Estimate | None]],
+) -> None:
+    """Print the estimates over seeds, and whether they are as precise as requested."""
+    from endive.analysis.conditions import format_bound, format_metric
+    from endive.report.precision_answer import describe_precision
+
+    if precision is None or reached is None:
+        return
+    rows = []
+    for subject, found in estimates:
+        numbers: tuple[str, ...] = ("-", "-", "-")
+        if found is not None and found.kind != "bound":
+            numbers = tuple(format_metric(subject.metric, value) for value in (found.mean, found.low, found.high))
+        elif found is not None:
+            numbers = (format_bound(subject.metric, found.low), "-", "-")
+        rows.append((str(subject), *numbers))
+    output.table(f"\nOver {reached.seeds} seeds", ("", "mean", "95% low", "high"), rows)
+    output.text("", describe_precision(precision, [reached]))
 
 
 def _describe_window(measured: RunMetrics, limit_bytes: int | None) -> tuple[str, list[str]]:

@@ -13,10 +13,13 @@ from endive.cli.options import (
     ConfigArgument,
     CooldownOption,
     DryRunFlag,
+    MaxSeedsOption,
+    PrecisionOption,
     SetOption,
     WarmupOption,
     output_option,
     overrides_of,
+    precision_of,
     seed_count,
 )
 from endive.cli.output import Output
@@ -62,6 +65,8 @@ def tune(
             metavar="N|0-B", help=f"Seeds of the final comparison: 10 or 0-9. Default: {_SEEDS}, with --quick {_QUICK_SEEDS}."
         ),
     ] = None,
+    precision: PrecisionOption = None,
+    max_seeds: MaxSeedsOption = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Random seed for choosing settings.", min=0)] = 0,
     warmup: WarmupOption = None,
     cooldown: CooldownOption = 0.0,
@@ -79,14 +84,18 @@ def tune(
     """
     with command(json) as output:
         from endive.analysis.halving import Plan
+        from endive.analysis.replication_rule import is_share
         from endive.studies.measure import MetricsOptions
-        from endive.studies.tuning import read_tuning
+        from endive.studies.tuning import check_precision, read_tuning
 
         overrides = overrides_of(set_)
         count = candidates or (_QUICK_CANDIDATES if quick else _CANDIDATES)
         final = seed_count(seeds, 2) or (_QUICK_SEEDS if quick else _SEEDS)
-        plan = Plan(_QUICK_ROUNDS if quick else _ROUNDS, final_seeds=final, refined=count)
+        target = precision_of(precision, seeds, max_seeds, ())
         question = read_tuning(config, for_, subject_to, vary, overrides, count, seed, search=search)
+        check_precision(question, target, "--precision")
+        rounds, shares = _QUICK_ROUNDS if quick else _ROUNDS, is_share(question.objective.metric)
+        plan = Plan(rounds, final_seeds=final, refined=count, precision=target, is_share=shares)
         if dry_run:
             _show_plan(output, question, plan)
             return
@@ -111,11 +120,15 @@ def _show_plan(output: Output, question: TuningQuestion, plan: Plan) -> None:
 
 def _answer(output: Output, question: TuningQuestion, plan: Plan, options: MetricsOptions, folder: Path) -> None:
     """Search, write the record and print the answer."""
+    from endive.report.precision_answer import describe_precision
     from endive.report.tuning_answer import answer_tuning
 
     done = answer_tuning(question, plan, options, folder, output.note)
     output.result({**done.record, "files": [str(done.file)]})
-    output.text(*done.record["answer"], *done.record["window"], "")
+    output.text(*done.record["answer"], *done.record["window"])
+    if plan.precision is not None and done.found.reached is not None:
+        output.text(describe_precision(plan.precision, [done.found.reached]))
+    output.text("")
     _table(output, question, done.record)
     for each in done.record["paste"]:
         output.text("", f"{each['where']}:")

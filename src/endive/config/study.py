@@ -10,6 +10,7 @@ to = 500                              # highest load; default: 1,024 times the f
 tolerance = 0.05                      # relative width of the resulting interval
 seeds = 5                             # runs at each load; more if the result is not significant
 max_seeds = 40
+# precision = "5%"                    # half width of the resulting interval, in place of tolerance and seeds
 
 [base.simulation]                     # a configuration under [base]
 ...
@@ -186,6 +187,7 @@ class FrontierSettings(StudySection):
     tolerance: Annotated[float, Field(gt=0, lt=10)] | None = None
     seeds: SeedCount | None = None
     max_seeds: SeedCount | None = None
+    precision: PrecisionText | None = None
 
     def over(self, other: FrontierSettings) -> FrontierSettings:
         """Return these settings, completed by those of ``other``."""

@@ -9,14 +9,18 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
 
+from endive.analysis.conditions import Subject, parse_question
+from endive.analysis.replication_rule import Reached, Width, add_seeds, is_share
+from endive.analysis.replication_rule import choose_subjects as choose_precise
 from endive.analysis.run_metrics import ALL
 from endive.analysis.warmup import common_window
 from endive.config import ConfigError, Document, Problem
 from endive.config.load import load_document, read_toml
+from endive.config.precision import Precision
 from endive.config.sweep_file import SCENARIO, Sweep
 from endive.formatting import join_names
 from endive.output_files import check_writable
-from endive.report.comparison import Side, load_side
+from endive.report.comparison import Comparison, Side, compare_sides, load_side
 from endive.report.phrases import describe_drift, note_compilation
 from endive.runs.identity import code_version
 from endive.runs.layout import REPLICATIONS_FOLDER, label_of
@@ -182,3 +186,47 @@ def make_sides(
             note(f"{name}: {len(runs)} seeds, {new_runs[place] + replications.runs - before} new runs")
             found.append(Side(sources[place], name, runs, code_version(), partial(replications.submitted, document)))
     return found
+
+
+def make_precise_sides(
+    chosen: Selection,
+    precision: Precision,
+    metrics: Sequence[str],
+    question: str | None,
+    options: MetricsOptions,
+    out: Path,
+    note: Callable[[str], None],
+) -> tuple[list[Side], Reached]:
+    """Return all sides with the seeds that the intervals of their differences need.
+
+    A difference is as precise as requested if the half width of its interval is at most that share of the baseline's value, or that
+    many percentage points. The metrics are those of the question, the given ones, or else success and p95.
+
+    Raises:
+        ConfigError: A side is stored, so that it cannot get more seeds.
+    """
+    for source, document in zip(chosen.sources, chosen.documents, strict=True):
+        if document is None:
+            refuse("--precision", f"{source} is finished and gets no more seeds; compare configurations, or leave out --precision")
+    sides: list[Side] = []
+
+    def measure(seeds: int) -> list[Width]:
+        sides[:] = make_sides(chosen, range(seeds), options, out, note)
+        asked = None
+        if question is not None:
+            asked = parse_question(question, {name for side in sides for name, _ in side.groups}, "--question")
+        subjects = choose_precise([asked] if asked else [Subject(name) for name in metrics], precision, "--precision")
+        corrected = 1 if len(sides) == 2 and asked is None else None
+        return [_measure_difference(each, precision) for each in compare_sides(sides, subjects, corrected=corrected).comparisons]
+
+    reached = add_seeds(measure, precision)
+    return sides, reached
+
+
+def _measure_difference(found: Comparison, precision: Precision) -> Width:
+    """Return the width of a difference; one that is not a number on a side has none, and one that is constant is narrow."""
+    name = str(Subject(found.metric, found.workload_class, found.operation))
+    if found.difference is None:
+        return Width(name, 0.0 if found.is_significant else None, 0.0)
+    wanted = precision.width_of(found.difference.a, is_share=is_share(found.metric))
+    return Width(name, found.difference.half_width or 0.0, wanted, found.difference.unfinished, found.difference.difference)

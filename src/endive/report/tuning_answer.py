@@ -17,6 +17,7 @@ from endive.formatting import finite, join_names
 from endive.output_files import check_writable, write_text
 from endive.report.frontier_answer import Note, origin_of
 from endive.report.phrases import describe_short_run, describe_window, note_compilation
+from endive.report.precision_answer import precision_as_data
 from endive.report.snippets import list_snippets
 from endive.runs.layout import REPLICATIONS_FOLDER, TUNING
 from endive.studies.measure import MetricsOptions, check_window
@@ -26,9 +27,10 @@ from endive.studies.tuning import ICEBERG, TODAY, CostEvaluator, TuningQuestion,
 
 @dataclass(frozen=True)
 class TuningAnswer:
-    """A search that is done: its question, the record of it, and the file of the record."""
+    """A search that is done: its question, its outcome, the record of it, and the file of the record."""
 
     question: TuningQuestion
+    found: Tuned
     record: dict[str, Any]
     file: Path
 
@@ -61,6 +63,7 @@ def answer_tuning(question: TuningQuestion, plan: Plan, options: MetricsOptions,
     record = {
         **_record(question, found, plan, evaluate),
         "window": window,
+        **({} if plan.precision is None or found.reached is None else precision_as_data(plan.precision, [found.reached])),
         "most_runs": most,
         "runs": replications.runs,
         "warmup_ms": options.warmup_ms,
@@ -69,7 +72,7 @@ def answer_tuning(question: TuningQuestion, plan: Plan, options: MetricsOptions,
     }
     file = folder / TUNING
     write_text(file, json.dumps(record, indent=2) + "\n")
-    return TuningAnswer(question, record, file)
+    return TuningAnswer(question, found, record, file)
 
 
 def count_most_runs(question: TuningQuestion, plan: Plan) -> int:
@@ -239,7 +242,7 @@ def _advantage(found: Advantage | None) -> dict[str, Any] | None:
 def _final(question: TuningQuestion, found: Tuned, candidate: int, plan: Plan, evaluate: CostEvaluator) -> dict[str, Any]:
 
     objective, measured = question.objective, found.finals[candidate]
-    runs = evaluate.runs(candidate, plan.fresh)
+    runs = evaluate.runs(candidate, plan.fresh(len(measured.costs)))
     rows = [run.select(objective.workload_class, objective.operation) for run in runs]
     estimate = estimate_metric(rows, objective.metric)
     return {

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from endive.analysis.conditions import Condition, Subject, parse_condition
+from endive.analysis.estimates import CONFIDENCE as LEVEL
 from endive.analysis.estimates import Estimate, estimate_metric
 from endive.analysis.load_search import CONFIDENCE, Search
 from endive.analysis.run_metrics import ALL, RATES
@@ -17,6 +18,7 @@ from endive.config import ConfigError, Document, Problem
 from endive.config.aliases import value_at
 from endive.config.errors import closest, nearest
 from endive.config.load import check_document, read_toml, with_override
+from endive.config.precision import parse_precision
 from endive.config.resolve import resolve_classes
 from endive.config.study import FrontierSettings, check_frontier
 from endive.config.values import MOST_MS
@@ -69,6 +71,8 @@ def read_question(
         raise ConfigError("--quick", [Problem("", f"{path} has no [frontier] with a [quick] form")])
     else:
         settings = FrontierSettings()
+    if given.precision is not None:
+        settings = settings.model_copy(update={"tolerance": None, "seeds": None, "max_seeds": None})
     settings = given.over(settings)
     for name in ("vary", "until"):
         if getattr(settings, name) is None:
@@ -118,11 +122,26 @@ def _make_search(settings: FrontierSettings, value: float | None, vary: str, pat
         text = f"{lowest:g} should be below --to {highest:g}; instead of a time between arrivals, vary the rate"
         raise ConfigError("--from", [Problem("", text)])
     defaults = Search(start, lowest, highest)
-    seeds = settings.seeds or defaults.seeds
+    tolerance, seeds = settings.tolerance or defaults.tolerance, settings.seeds or defaults.seeds
     most = settings.max_seeds or max(defaults.max_seeds, seeds)
+    if settings.precision is not None:
+        tolerance, most = _read_precision(settings)
+        seeds = min(seeds, most)
     if seeds > most:
         raise ConfigError("--seeds", [Problem("", f"{seeds} exceeds --max-seeds {most}")])
-    return Search(min(start, highest), lowest, highest, settings.tolerance or defaults.tolerance, seeds, most)
+    return Search(min(start, highest), lowest, highest, tolerance, seeds, most)
+
+
+def _read_precision(settings: FrontierSettings) -> tuple[float, int]:
+    """Return the width of the interval of the load, and the largest number of seeds, that a precision asks for."""
+    assert settings.precision is not None
+    for name in ("tolerance", "seeds"):
+        if getattr(settings, name) is not None:
+            raise ConfigError("--precision", [Problem("", f"excludes --{name}: it determines the width of the interval")])
+    precision = parse_precision(settings.precision, "--precision", settings.max_seeds)
+    if precision.shares_only:
+        raise ConfigError("--precision", [Problem("", f"{precision} is for shares, and a load is not a share; give 5% or so")])
+    return (1.0 + precision.value) / (1.0 - precision.value) - 1.0, precision.most_seeds
 
 
 def _check_question(question: Question) -> Question:
@@ -168,5 +187,10 @@ def list_values(runs: tuple[RunMetrics, ...], metric: str, workload_class: str, 
 
 def estimate_condition(runs: tuple[RunMetrics, ...], condition: Condition, confidence: float) -> Estimate | None:
     """Estimate the metric of a condition over the seeds of some runs; None if no run has a value."""
-    rows = [run.select(condition.workload_class, condition.operation) for run in runs]
-    return estimate_metric(rows, condition.metric, confidence)
+    return estimate_subject(runs, condition.subject, confidence)
+
+
+def estimate_subject(runs: Sequence[RunMetrics], subject: Subject, confidence: float = LEVEL) -> Estimate | None:
+    """Estimate a metric over the seeds of some runs; None if no run has a value."""
+    rows = [run.select(subject.workload_class, subject.operation) for run in runs]
+    return estimate_metric(rows, subject.metric, confidence)

@@ -16,12 +16,14 @@ from endive.analysis.estimates import CONFIDENCE, SHARES, at_least, at_most
 from endive.analysis.halving import Cost, Dimension, Measured, design
 from endive.analysis.metric import more_is_better
 from endive.analysis.percentiles import PERCENTS, fewest
+from endive.analysis.replication_rule import choose_subjects
 from endive.analysis.run_metrics import ALL, RATES
 from endive.analysis.warmup import Window, common_window
 from endive.config import ConfigError, Document, Problem, compute_experiment_hash
 from endive.config.aliases import ICEBERG_RETRY
 from endive.config.errors import nearest
 from endive.config.load import check_document, parse_assignment, read_toml
+from endive.config.precision import Precision
 from endive.config.resolve import ResolvedClass, resolve_classes
 from endive.config.values import plain_value
 from endive.studies.frontier import check_known, estimate_condition
@@ -242,6 +244,12 @@ def read_tuning(
     for point in design(space.dimensions, count, key):
         question.add(space.reduce(point))
     return question
+
+
+def check_precision(question: TuningQuestion, precision: Precision | None, source: str) -> None:
+    """Raise ConfigError if a precision in percentage points is requested of an objective that is not a share."""
+    if precision is not None:
+        choose_subjects([question.objective], precision, source)
 
 
 def flatten_iceberg_retry() -> dict[str, Any]:
