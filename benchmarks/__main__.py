@@ -24,6 +24,7 @@ from benchmarks.live import measure_live
 from benchmarks.measure import ROOT
 from benchmarks.one_pass import measure_one_pass
 from benchmarks.pipeline import measure_pipeline, measure_scale
+from benchmarks.precision import measure_precision
 from benchmarks.reference import measure_reference
 from benchmarks.report import measure_report
 from benchmarks.snapshots import measure_snapshots
@@ -37,6 +38,7 @@ PARTS: dict[str, Callable[[float], Any]] = {
     "growth": measure_growth,
     "estimates": measure_estimates,
     "one_pass": measure_one_pass,
+    "precision": measure_precision,
     "memory": measure_memory,
     "startup": lambda _: measure_startup(),
     "reference": measure_reference,

@@ -17,6 +17,7 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
     "growth": ("case", "transactions", "us_per_txn", "relative", "bar_us", "cpu_s", "estimated_cpu_s"),
     "estimates": ("case", "within_3", "median_error", "largest_error", "us_per_event"),
     "one_pass": ("case", "sweep_cpu_s", "metrics_cpu_s", "cpu_s", "disk_mib", "largest_worker_mib", "ratio"),
+    "precision": ("case", "points", "runs", "precise_cpu_s", "fixed_seeds", "fixed_cpu_s", "ratio", "file_cpu_s", "file_widest"),
     "memory": ("case", "transactions", "peak_mib", "peak_rss_mib", "cpu_s"),
     "startup": ("case", "wall_s", "cpu_s"),
     "simpy": ("case", "events", "reference_us_per_event", "simpy_us_per_event", "ratio"),

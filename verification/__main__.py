@@ -1,8 +1,8 @@
 """``python -m verification``: the simulator against real Iceberg clients and against theory.
 
 Each mode belongs to a file of ``verification/results``: counts, writers, handles, postgres, rest and victims to ``iceberg.json``;
-imported to ``imported.json``; renewal, loops, idle, little and effort to ``theory.json``; coverage, crossings, alternatives and
-levers to ``statistics.json``.
+imported to ``imported.json``; renewal, loops, idle, little and effort to ``theory.json``; coverage, precision, crossings,
+alternatives and levers to ``statistics.json``.
 """
 
 from __future__ import annotations
@@ -130,12 +130,13 @@ OWN_MODES: dict[str, Callable[[bool], Iterator[TheoryRow | coverage.CoverageRow 
     "little": little.compare,
     "effort": effort.compare,
     "coverage": coverage.compare,
+    "precision": coverage.compare_precise,
     "crossings": coverage.compare_crossings,
     "alternatives": alternatives.compare,
     "levers": levers.compare,
 }
 """Modes that need nothing but the simulator."""
-STATISTICS = ("coverage", "crossings", "alternatives", "levers")
+STATISTICS = ("coverage", "precision", "crossings", "alternatives", "levers")
 MODES = (*OWN_MODES, *CLIENT_MODES)
 
 
