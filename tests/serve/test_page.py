@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Route, sync_playwright
@@ -58,6 +59,52 @@ def test_it_opens_with_an_answer_and_its_charts(visit: Visit) -> None:
     assert "of transactions commit" in visit.text("#sentence")
     assert "current load" in visit.text("#curve")
     assert "token" not in page.url
+    assert visit.errors == []
+
+
+CLIPBOARD = """async () => {
+    const [item] = await navigator.clipboard.read();
+    const image = await createImageBitmap(await item.getType("image/png"));
+    const canvas = new OffscreenCanvas(image.width, image.height);
+    const context = canvas.getContext("2d");
+    context.drawImage(image, 0, 0);
+    const pixels = context.getImageData(0, 0, image.width, image.height).data;
+    const colours = new Set();
+    for (let place = 0; place < pixels.length; place += 4) colours.add(pixels.slice(place, place + 4).join());
+    return { width: image.width, height: image.height, corner: [...pixels.slice(0, 4)], colours: [...colours] };
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_figure_is_copied_as_png(browser: Browser, client: Client, scheme: Literal["light", "dark"]) -> None:
+    """The picture has a white background and dark ink in both schemes, the colours of the figure, and twice its width."""
+    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"], color_scheme=scheme)
+    visit = Visit(context.new_page()).open(client.address.whole)
+    page = visit.page
+    for name in ("curve", "time", "timeline"):
+        page.wait_for_selector(f"#{name}[data-drawn] svg")
+        page.click(f"#{name} button.picture")
+        page.wait_for_selector(f"#{name} button.picture:has-text('Copied')")
+        found = page.evaluate(CLIPBOARD)
+        drawn = page.locator(f"#{name} .chart svg").bounding_box()
+        assert drawn is not None
+        assert found["width"] >= 2 * int(drawn["width"])
+        assert found["height"] > 2 * int(drawn["height"]), "title and legend are above the chart"
+        assert found["corner"] == [255, 255, 255, 255]
+        assert "26,28,31,255" in found["colours"], "text has the ink of paper"
+    assert visit.errors == []
+    context.close()
+
+
+def test_a_figure_is_saved_where_the_clipboard_is_closed(visit: Visit) -> None:
+    page = visit.page
+    page.wait_for_selector("#curve[data-drawn] svg")
+    page.evaluate("() => { navigator.clipboard.write = () => Promise.reject(new Error('closed')); }")
+    with page.expect_download() as download:
+        page.click("#curve button.picture")
+    assert download.value.suggested_filename == "throughput_against_load.png"
+    assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
+    page.wait_for_selector("#curve button.picture:has-text('Saved')")
     assert visit.errors == []
 
 

@@ -38,7 +38,7 @@ from endive.serve.saving import Reports, SaveError, save_study, sweep_arguments
 
 log = logging.getLogger(__name__)
 _ASSETS = {"live.css": "text/css", "favicon.svg": "image/svg+xml"} | dict.fromkeys(
-    ("state.js", "form.js", "charts.js", "answer.js", "live.js"), "text/javascript"
+    ("state.js", "form.js", "picture.js", "charts.js", "answer.js", "live.js"), "text/javascript"
 )
 _MOST_TABS = 64
 _KEPT_EXPERIMENTS = 400

@@ -1,4 +1,5 @@
 // Draws figures of the server with Vega. If only the data of a figure changes, its chart is kept.
+import { copyPicture } from "./picture.js";
 import { element } from "./state.js";
 
 const ONLY_ERRORS = 1;
@@ -34,6 +35,13 @@ export function draw(name, figure) {
   entry.waiting = { figure };
   entry.busy ??= work(name, entry).finally(() => { entry.busy = null; });
   return entry.busy;
+}
+
+export function listenForCopies() {
+  for (const button of document.querySelectorAll("button.picture")) {
+    const figure = button.closest("figure");
+    button.addEventListener("click", () => { if (drawn.get(figure.id)?.view) copyPicture(figure, drawn.get(figure.id).view); });
+  }
 }
 
 async function work(name, entry) {

@@ -1,6 +1,6 @@
 // The page: it shows the answer to the last question, or marks what it shows as outdated.
 import { classesTable, comparisonTable, rankingTable } from "./answer.js";
-import { draw } from "./charts.js";
+import { draw, listenForCopies } from "./charts.js";
 import { Form } from "./form.js";
 import { element, readAddress, same, writeAddress } from "./state.js";
 
@@ -412,6 +412,7 @@ function listen() {
   $("unpin").addEventListener("click", () => { state.a = null; pinned(); change(state.tree, null, true); $("pin").focus(); });
   $("back").addEventListener("click", () => change(state.a, null, true));
   $("copy").addEventListener("click", copy);
+  listenForCopies();
   $("save").addEventListener("click", save);
   $("report").addEventListener("click", report);
   $("help").addEventListener("click", help);
