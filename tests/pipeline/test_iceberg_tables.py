@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import nullcontext
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
+from sqlalchemy.exc import OperationalError
 from typer.testing import CliRunner
 
 from endive.main import app
@@ -94,8 +96,9 @@ def test_two_drivers_at_once_write_every_run_once(experiments: Path, tmp_path: P
     """The other driver commits after this one has looked and before it commits: its commit is rejected, and it looks again."""
     mine, other = make_catalog(tmp_path), make_catalog(tmp_path)
     interrupting(monkeypatch, lambda: export(experiments, other), at=2)
-    export(experiments, mine)
+    done = export(experiments, mine)
     check(experiments, mine)
+    assert (done.runs_added, done.runs_present) == (0, 12), "the other driver added them"
     data = [path for path in (tmp_path / "warehouse").rglob("data/*.parquet") if "transactions" in str(path)]
     assert len(data) == 12, "the files of the driver that lost are deleted"
 
@@ -130,6 +133,15 @@ def interrupting(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object], at:
     monkeypatch.setattr(iceberg_tables, "list_runs", look)
 
 
+def connect_duckdb() -> duckdb.DuckDBPyConnection:
+    """A DuckDB that reads Iceberg metadata, with extensions from PyPI."""
+    connection = duckdb.connect(config={"allow_unsigned_extensions": True})
+    for name in ("avro", "iceberg"):
+        folder = Path(str(import_module(f"duckdb_extension_{name}").__file__)).parent
+        connection.load_extension(str(next(folder.glob("extensions/*/*.duckdb_extension"))))
+    return connection
+
+
 def test_spark_and_duckdb_read_the_same_aggregates(experiments: Path, catalog: Catalog, spark: SparkSession) -> None:
     export_study(experiments, TARGET, catalog, lambda: nullcontext(spark))
     check(experiments, catalog)
@@ -137,7 +149,8 @@ def test_spark_and_duckdb_read_the_same_aggregates(experiments: Path, catalog: C
     here = rows_of(catalog, "transactions").group_by("status").aggregate([("txn_id", "count"), ("n_retries", "sum")])
     wanted = sorted((row["status"], row["txn_id_count"], row["n_retries_sum"]) for row in here.to_pylist())
     sql = "SELECT status, count(txn_id), sum(n_retries) FROM transactions GROUP BY status ORDER BY status"
-    connection: duckdb.DuckDBPyConnection = table.scan().to_duckdb("transactions")
+    connection = connect_duckdb()
+    connection.execute(f"CREATE VIEW transactions AS FROM iceberg_scan('{table.metadata_location}')")
     assert [(status, count, int(retries)) for status, count, retries in connection.execute(sql).fetchall()] == wanted
     files = table.inspect.data_files().column("file_path").to_pylist()
     spark.read.parquet(*files).createOrReplaceTempView("transactions")
@@ -152,6 +165,29 @@ def test_the_command_writes_tables(experiments: Path, tmp_path: Path, monkeypatc
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["tables"] == ["lab.study_transactions", "lab.study_metrics", "lab.study_runs"]
     check(experiments, catalog)
+
+
+def test_a_catalog_that_another_driver_creates_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two drivers that open a new SQL catalog, one is told that the tables of the catalog exist already."""
+    create = SqlCatalog.create_tables
+    calls: list[int] = []
+
+    def lose_once(self: SqlCatalog) -> None:
+        create(self)
+        calls.append(1)
+        if len(calls) == 1:
+            raise OperationalError("CREATE TABLE iceberg_tables", None, RuntimeError("table iceberg_tables already exists"))
+
+    monkeypatch.setattr(SqlCatalog, "create_tables", lose_once)
+    monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", f"sqlite:///{tmp_path}/catalog.db")
+    assert iceberg_tables.open_catalog(TARGET).list_namespaces() == []
+
+
+def test_a_catalog_that_cannot_be_opened_is_an_error_of_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", f"sqlite:///{tmp_path}/missing/catalog.db")
+    with pytest.raises(PipelineError, match="unable to open") as raised:
+        iceberg_tables.open_catalog(TARGET)
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize("text", ["lake", "lake.study", ".a.b", "a..b"])

@@ -54,6 +54,8 @@ RUNS_SCHEMA = pa.schema(
 )
 _NO_RETRIES = {"commit.retry.num-retries": "0"}
 _ATTEMPTS = 50
+_ALREADY_EXISTS = "already exists"
+"""Error of the driver that is second to create the tables of a new SQL catalog; they are there when it tries again."""
 _WAIT_SECONDS = 0.1
 _ROWS_PER_TASK = 2_000_000
 _ROWS_PER_FILE = 20_000
@@ -127,9 +129,15 @@ def open_catalog(target: TableTarget) -> Catalog:
         raise PipelineError("--to iceberg needs PyIceberg: `pip install 'endive[iceberg]'`", usage=True) from None
     properties: dict[str, Any] = dict(Config().get_catalog_config(target.catalog) or {})
     try:
-        return load_catalog(target.catalog, **properties)
+        try:
+            return load_catalog(target.catalog, **properties)
+        except Exception as error:
+            if _ALREADY_EXISTS not in str(error):
+                raise
+            return load_catalog(target.catalog, **properties)
     except Exception as error:  # catalogs raise exceptions of many types
-        raise PipelineError(f"catalog {target.catalog!r}: {type(error).__name__}: {error}", usage=True) from None
+        reason = str(error).partition("\n")[0]
+        raise PipelineError(f"catalog {target.catalog!r}: {type(error).__name__}: {reason}", usage=True) from None
 
 
 def export_study(
@@ -155,17 +163,18 @@ def export_study(
     present = list_runs(transactions)
     missing = [key for key, rows in runs.items() if rows and key not in present]
     damaged: dict[Key, str] = {}
+    added = 0
     if missing:
         files, damaged = _write_files(root, transactions, {key: runs[key] for key in missing}, sessions, report)
-        _add_files(catalog, target.table("transactions"), files)
+        added = _add_files(catalog, target.table("transactions"), files)
     usable = inventory.without([(name, seed, why) for (name, seed), why in sorted(damaged.items())])
     measured = current_tables(root, sessions).tables["runs"]
     _replace_rows(catalog, target.table("metrics"), measured, ("experiment",))
     _replace_rows(catalog, target.table("runs"), _make_runs_table(usable), ("experiment",))
     return IcebergExport(
         tuple(target.table(each) for each in ("transactions", "metrics", "runs")),
-        runs_added=len(missing) - len(damaged),
-        runs_present=len(runs) - len(missing),
+        runs_added=added,
+        runs_present=len(runs) - len(damaged) - added,
         rows=sum(rows for key, rows in runs.items() if key not in damaged),
         unfinished_runs=inventory.unfinished,
         problems=usable.problems,
@@ -231,8 +240,8 @@ def _commit(catalog: Catalog, name: str, prepare: Callable[[Table], Callable[[Tr
     raise PipelineError(f"{name}: lost the race of {_ATTEMPTS} commits to other writers; run the command again")
 
 
-def _add_files(catalog: Catalog, name: str, files: Mapping[Key, str]) -> None:
-    """Add the files of runs that the table does not have yet, and delete the others."""
+def _add_files(catalog: Catalog, name: str, files: Mapping[Key, str]) -> int:
+    """Add the files of runs that the table does not have yet, delete the others, and return how many were added."""
 
     def prepare(table: Table) -> Callable[[Transaction], None] | None:
         present = list_runs(table)
@@ -241,9 +250,10 @@ def _add_files(catalog: Catalog, name: str, files: Mapping[Key, str]) -> None:
 
     table = _commit(catalog, name, prepare)
     used = set(table.inspect.data_files().column("file_path").to_pylist()) if files else set()
-    for path in files.values():
-        if path not in used:
-            table.io.delete(path)
+    others = [path for path in files.values() if path not in used]
+    for path in others:
+        table.io.delete(path)
+    return len(files) - len(others)
 
 
 def _replace_rows(catalog: Catalog, name: str, rows: pa.Table, partitions: Sequence[str]) -> None:
