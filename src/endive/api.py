@@ -1,7 +1,7 @@
 """Functions that Python users call: load, run, sweep, compare, frontier and tune.
 
 Each calls the functions of the command of the same name. ``run`` simulates in threads of this process, ``sweep`` on Spark; both
-write the same files. Configurations are paths of TOML files, dicts or ``Configuration`` objects, and are checked alike.
+write the same files. Configurations are paths of TOML files, dicts or ``Configuration`` objects; all are checked in the same way.
 """
 
 from __future__ import annotations
@@ -100,12 +100,12 @@ def run(
         precision: Half width of 95% intervals, in place of seeds: ``"1%"`` of the mean (1 percentage point for shares), or
             ``"0.5pp"``. Seeds are added until the interval of the question, or of success and p95, is as narrow.
         max_seeds: Largest number of seeds with a precision; by default 100.
-        scenarios: Variants of the configuration: values of dotted keys by name. One without values is the baseline.
+        scenarios: Variants of the configuration: values of dotted keys by name. A variant without values is the baseline.
         question: Metric of the answer, such as ``success(compaction)``.
         warmup_ms: Warm-up, excluded from all metrics; by default found from the runs.
-        cooldown_ms: Time before the end that is excluded from all metrics.
+        cooldown_ms: Cool-down at the end of the run, excluded from all metrics.
         directory: Directory of the runs, where finished runs are reused; by default a temporary one, removed with the study.
-        workers: Runs at a time; by default the number of cores.
+        workers: Number of concurrent runs; by default the number of cores.
         progress: Whether to show a progress bar; by default on terminals and in notebooks.
 
     Returns:
@@ -153,12 +153,12 @@ def sweep(
         precision: Half width of 95% intervals, in place of seeds: ``"1%"`` of the mean (1 percentage point for shares), or
             ``"0.5pp"``. Points whose interval of the question, or of success and p95, is wider get more seeds.
         max_seeds: Largest number of seeds of a point with a precision; by default 100.
-        scenarios: Variants of the configuration: values of dotted keys by name. One without values is the baseline.
+        scenarios: Variants of the configuration: values of dotted keys by name. A variant without values is the baseline.
         question: Metric of the answer, such as ``success(compaction)``.
         rows: Rows of runs to keep: ``all``, ``sample`` or ``none``; by default all up to 20 GiB, beyond it a sample.
         spark: Spark session, or URL of a master or Spark Connect server; by default the active session, or else local mode.
         warmup_ms: Warm-up, excluded from all metrics; by default found from the runs.
-        cooldown_ms: Time before the end that is excluded from all metrics.
+        cooldown_ms: Cool-down at the end of the run, excluded from all metrics.
         directory: Directory of the runs, where finished runs are reused; on a cluster it must be one that all executors share. By
             default a temporary one that lives as long as the study.
         progress: Whether to show a progress bar; by default on terminals and in notebooks.
@@ -211,7 +211,7 @@ def compare(
         metrics: Metrics to compare, such as ``success`` and ``time_to_commit_p99``.
         question: Metric to rank by, such as ``success(compaction)``.
         warmup_ms: Warm-up, excluded from all metrics; by default found from the runs.
-        cooldown_ms: Time before the end that is excluded from all metrics.
+        cooldown_ms: Cool-down at the end of the run, excluded from all metrics.
         directory: Directory of the runs, where finished runs are reused; by default a temporary one.
         progress: Whether to print progress; by default on terminals and in notebooks.
 
@@ -277,7 +277,7 @@ def frontier(
         max_seeds: Largest number of seeds at a load whose interval contains the threshold; by default 40, with a precision 100.
         precision: Half width of the interval of the load, such as ``"5%"``, in place of tolerance and seeds.
         warmup_ms: Warm-up, excluded from all metrics; by default found from the runs.
-        cooldown_ms: Time before the end that is excluded from all metrics.
+        cooldown_ms: Cool-down at the end of the run, excluded from all metrics.
         directory: Directory of the answer and the runs, where finished runs are reused; by default a temporary one.
         progress: Whether to print progress; by default on terminals and in notebooks.
 
@@ -334,15 +334,15 @@ def tune(
         subject_to: Condition to meet, such as ``success(compaction) >= 95%``, or several.
         search: Groups of settings to search, such as ``retries``; by default those that apply.
         vary: Further keys to search: a pair ``(low, high)``, or a list of values, by key.
-        candidates: Number of settings to try at first; as many are tried near the best ones.
-        rounds: Number of seeds of each round; the better settings stay for the next.
+        candidates: Number of initial settings; up to the same number is then tried near the best ones.
+        rounds: Number of seeds of each round; the better settings advance to the next round.
         seeds: Number of new seeds of the final comparison; by default 10.
         precision: Half width of the interval of the advantage over the current settings, in place of seeds: ``"1%"`` of the metric
             (1 percentage point for shares), or ``"0.5pp"``.
         max_seeds: Largest number of new seeds with a precision; by default 100.
         seed: Random seed for choosing settings.
         warmup_ms: Warm-up, excluded from all metrics; by default found from the runs.
-        cooldown_ms: Time before the end that is excluded from all metrics.
+        cooldown_ms: Cool-down at the end of the run, excluded from all metrics.
         directory: Directory of the answer and the runs, where finished runs are reused; by default a temporary one.
         progress: Whether to print progress; by default on terminals and in notebooks.
 
@@ -375,7 +375,7 @@ def tune(
 
 @contextmanager
 def allow_code() -> Iterator[None]:
-    """Permit, inside a ``with`` block, the code that ``[parts]`` of configurations names. It runs with your permissions.
+    """Allow the custom code (``[parts]``) of configurations inside a ``with`` block. It runs with your permissions.
 
     Example:
         ```python
@@ -394,7 +394,7 @@ def allow_code() -> Iterator[None]:
 def _run_study(
     reader: Sweep, sessions: Sessions, options: MetricsOptions, directory: Path | str | None, progress: bool | None
 ) -> Study:
-    """Run what is not finished of a sweep, measure it and return the study."""
+    """Run the unfinished runs of a sweep, measure them and return the study."""
     plan = plan_sweep(reader)
     asked = []
     if reader.question is not None:
@@ -459,7 +459,7 @@ def _sweep_content(
     scenarios: Mapping[str, Mapping[str, Any]] | None,
     question: str | None,
 ) -> tuple[Tree, Path]:
-    """Return the content of a sweep file of a configuration, and a path that names it."""
+    """Return the content of a sweep file of a configuration, and a path for messages."""
     loaded = load(config)
     about: Tree = {"label": loaded.document.experiment.label or _LABEL}
     about |= {} if seeds is None else {"seeds": _seeds_value(seeds)}
@@ -472,7 +472,7 @@ def _sweep_content(
 
 
 def _content(config: Config) -> tuple[Path, Tree | None]:
-    """Return the path of a file to read, or the content of a configuration with a path that names it."""
+    """Return the path of a file to read, or the content of a configuration with a path for messages."""
     if isinstance(config, str | Path):
         return Path(config), None
     loaded = load(config)
@@ -535,7 +535,7 @@ def _directory(directory: Path | str | None) -> Iterator[Path]:
 
 
 def _is_shown(progress: bool | None) -> bool:
-    """Return whether to show progress: as asked, or on a terminal and in a notebook that has widgets."""
+    """Return whether to show progress: as requested, or by default on a terminal and in a notebook with widgets."""
     if progress is not None:
         return progress
     from importlib.util import find_spec
@@ -548,7 +548,7 @@ def _is_shown(progress: bool | None) -> bool:
 
 @contextmanager
 def _bar(progress: bool | None, total: int) -> Iterator[Callable[[Progress], None]]:
-    """Yield the function that shows how many runs are done."""
+    """Yield the function that shows the number of finished runs."""
     if not _is_shown(progress):
         yield lambda _: None
         return
@@ -562,7 +562,7 @@ def _bar(progress: bool | None, total: int) -> Iterator[Callable[[Progress], Non
 
 @contextmanager
 def _notes(progress: bool | None) -> Iterator[Callable[[str], None]]:
-    """Yield the function that shows the remarks of a search, the latest in place of the one before."""
+    """Yield the function that shows the remarks of a search; each replaces the previous one."""
     if not _is_shown(progress):
         yield lambda _: None
         return

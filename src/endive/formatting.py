@@ -18,7 +18,7 @@ _UNITS = frozenset(("ms", "s", "min", "h", "d", "pp", "kB", "MB", "GB", "MiB", "
 
 
 def is_known(value: float | None) -> bool:
-    """Return whether there is a finite number."""
+    """Return whether a value is a finite number."""
     return value is not None and math.isfinite(value)
 
 
@@ -68,7 +68,7 @@ def join_ends(low: str, high: str, alike: str | None = None) -> str:
 
 
 def format_percent(share: float) -> str:
-    """Return a share as a percentage: ``61.3%``, ``97.4%``, ``99.97%``. Only all is 100%, and only nothing is 0%."""
+    """Return a share as a percentage: ``61.3%``, ``97.4%``, ``99.97%``. Only 1 is printed as 100%, and only 0 as 0%."""
     percent = 100.0 * share
     rest = min(abs(percent), abs(100.0 - percent))
     decimals = 1 if rest == 0.0 else max(1, 1 - math.floor(math.log10(rest)))
@@ -143,7 +143,7 @@ def capitalize(text: str) -> str:
 
 
 def natural_order(name: str) -> list[tuple[int, str]]:
-    """Return a sort key by which numbers inside names count: ``class2`` comes before ``class10``."""
+    """Return a natural sort key: ``class2`` comes before ``class10``."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part]
 
 

@@ -1,6 +1,6 @@
 """Files of users and of results: TOML and JSON, limited in size and depth, and rows, limited by memory.
 
-Whatever is wrong with a file is an ``UnreadableError`` with a message of one sentence.
+Every problem of a file is an ``UnreadableError`` with a message of one sentence.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def in_short(text: str) -> str:
 
 
 def unpacked(content: bytes, most_bytes: int) -> bytes:
-    """Unpack gzip up to a limit. Raises UnreadableError beyond it: a few bytes may unpack to more than the memory."""
+    """Unpack gzip up to a limit. Raises UnreadableError beyond the limit: a few bytes may unpack to more than the free memory."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
             found = file.read(most_bytes + 1)
@@ -102,7 +102,7 @@ def read_content(path: Path, most_bytes: int) -> bytes:
         with path.open("rb") as file:
             content = file.read(most_bytes + 1)
     except FileNotFoundError:
-        raise UnreadableError("there is no such file", missing=True) from None
+        raise UnreadableError("no such file", missing=True) from None
     except UnreadableError:
         raise
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
@@ -121,7 +121,8 @@ def _is_readable(path: Path) -> bool:
 def check_rows(path: Path, bytes_per_row: int) -> None:
     """Check that a file of rows (Parquet, or text with one row per line, gzip or not) fits into memory, before it is read.
 
-    Raises UnreadableError with the estimate if not, or if it is not a file: a small file may unpack to more than there is.
+    Raises UnreadableError with the estimate otherwise, or if it is not a file: a small file may unpack to more than the free
+    memory.
     """
     try:
         if not _is_readable(path):
@@ -199,7 +200,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _depth_exceeds(node: Any, most: int) -> bool:
-    """Return whether tables and lists are nested deeper, level by level, so that no depth is too much to find out."""
+    """Return whether tables and lists are nested more deeply; iterates level by level, so that any depth can be checked."""
     level = [node] if isinstance(node, dict | list) else []
     for _ in range(most):
         children = (child for parent in level for child in (parent.values() if isinstance(parent, dict) else parent))

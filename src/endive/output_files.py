@@ -1,8 +1,8 @@
-"""Files that appear whole or not at all.
+"""Atomic writes of files.
 
 A file is written to a temporary file in the same directory, which is renamed when it is complete. The name of a temporary file
-names its writer (machine, process and start of the process), so that files of killed processes can be removed while those that are
-being written stay. A file of another machine counts as abandoned when it was not touched for a day.
+identifies its writer (machine, process and start of the process), so that files of killed processes can be removed while files in
+progress are kept. A file of another machine counts as abandoned when it was not touched for a day.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 
 FOREIGN_SECONDS = 86_400.0
-"""Age from which on a temporary file of another machine counts as abandoned."""
+"""Age from which a temporary file of another machine counts as abandoned."""
 _WRITER = re.compile(r"([0-9a-f]{8})-(\d{1,10})-(\d{1,20})")
 _NAME = re.compile(rf"\..+\.{_WRITER.pattern}-[0-9a-f]{{12}}\.tmp")
 
@@ -52,14 +52,14 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a small file, whole or not at all."""
+    """Write a small file atomically."""
     with whole_file(path) as temporary, errors_naming(path):
         temporary.write_text(text, encoding="utf-8")
 
 
 @contextmanager
 def errors_naming(path: Path) -> Iterator[None]:
-    """Let errors of writing name the file that was asked for instead of its temporary file, or of none."""
+    """Report write errors with the name of the requested file instead of the temporary file or none."""
     try:
         yield
     except OSError as error:
@@ -70,7 +70,7 @@ def errors_naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def name_directory(path: Path) -> Iterator[None]:
-    """Let errors of writing that name no file, such as those of pyarrow on a full disk, name the directory."""
+    """Report write errors without a file name, such as those of pyarrow on a full disk, with the name of the directory."""
     try:
         yield
     except OSError as error:
@@ -95,9 +95,9 @@ def check_writable(folder: Path) -> None:
 
 @contextmanager
 def locked(path: Path, kind: int) -> Iterator[None]:
-    """Hold a lock (a flag of ``fcntl.flock``) on a file, which is made if it is not there; the lock goes with the process.
+    """Hold a lock (a flag of ``fcntl.flock``) on a file, which is created if necessary; the lock is released when the process ends.
 
-    Links are not followed, so that nothing is made or changed elsewhere. Raises OSError, which names ``path``, and
+    Links are not followed, so that no other files are created or changed. Raises OSError, which names ``path``, and
     BlockingIOError if another process has the lock and ``kind`` does not wait.
     """
     try:
@@ -141,7 +141,7 @@ def temporary_beside(path: Path) -> Path:
 
 
 def this_writer() -> str:
-    """Return a name of this process by which others can find out whether it runs."""
+    """Return a name of this process that other processes can use to check whether it is running."""
     pid = os.getpid()
     return f"{_machine()}-{pid}-{_started(pid) or 0}"
 

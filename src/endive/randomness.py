@@ -1,11 +1,11 @@
 """Keyed random streams: every draw is a function of its key and its index.
 
 The key of a stream is made of the seed of the run, the name of a workload class, the ordinal of a transaction in that class and the
-purpose of the draw. A stream gives uniforms in the open interval (0, 1), one for each value of a distribution; its only state is
-how many it has drawn.
+purpose of the draw. A stream yields uniforms in the open interval (0, 1), one for each value of a distribution; its only state is
+the number of draws.
 
-Because no draw depends on what other transactions did before, two engines, two orders of events, or two configurations compared
-under one seed see the same arrivals, runtimes and latencies.
+No draw depends on other transactions, so two engines, two orders of events, or two configurations with the same seed
+see the same arrivals, runtimes and latencies.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Stream:
         return max(self._block[position : position + count])
 
     def _load(self, index: int, count: int = 1) -> int:
-        """Compute the next draws at once, in an array: for a long stream this takes a tenth of the time."""
+        """Compute the next draws as an array: for a long stream this takes a tenth of the time."""
         indices = np.arange(index, index + max(count, _BLOCK), dtype=np.uint64)
         self._block = keyed_uniform(self._key, indices).tolist()  # type: ignore[arg-type, attr-defined]
         self._block_start = index
@@ -182,7 +182,7 @@ class TransactionStreams:
 
 
 def class_key(seed: int, class_name: str) -> int:
-    """Return the key of a workload class, which depends on its name and not on its place in the file."""
+    """Return the key of a workload class, which depends on its name and not on its position in the file."""
     return derive(run_key(seed), name_key(class_name))
 
 

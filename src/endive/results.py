@@ -1,7 +1,7 @@
 """Results that Python users get: studies, comparisons, frontiers, tuned settings and charts.
 
 Each has ``summary()`` (the answer in sentences), ``to_pandas()``, ``to_arrow()`` and ``figure()``, a short ``repr``, and an HTML
-display in notebooks. They hold no numbers of their own: tables, sentences and figures are those of the commands.
+display in notebooks. Their tables, sentences and figures are those of the commands.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Configuration:
         return Configuration(tree, self._source, self._directory)
 
     def to_dict(self) -> Tree:
-        """Return the configuration as a dict, as it was given."""
+        """Return the configuration as the given dict."""
         return dict(plain_tree(self._tree))
 
     def to_toml(self) -> str:
@@ -250,7 +250,7 @@ Sessions = Callable[[], "AbstractContextManager[SparkSession | LocalThreads]"]
 
 
 def choose_session(spark: SparkSession | SparkOptions | str | None) -> Sessions:
-    """Return what makes the Spark session: the given one, the active one, or a new one that is stopped after its use.
+    """Return the provider of the Spark session: the given one, the active one, or a new one that is stopped after its use.
 
     Args:
         spark: A session, the URL of a master (``local[4]``, ``spark://HOST:PORT``, ``yarn``) or of a Spark Connect server
@@ -276,7 +276,7 @@ class Study(_Answer):
         spark: Spark session, or URL of a master or server, that measures; by default the active session, or else local mode.
         load: Key of the parameter on the load axis of curves; by default the rate that varies.
         warmup_ms: Warm-up, excluded from all metrics; by default found from the runs.
-        cooldown_ms: Time before the end that is excluded from all metrics.
+        cooldown_ms: Cool-down at the end of the run, excluded from all metrics.
 
     Raises:
         ReportError: There are no results at the path.
@@ -305,7 +305,7 @@ class Study(_Answer):
         )
 
     def _remove_at_end(self, directory: Path) -> None:
-        """Remove a temporary directory when this object is not used any more."""
+        """Remove a temporary directory when this object is no longer used."""
         weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
 
     @property
@@ -369,7 +369,7 @@ class Study(_Answer):
         return Chart(found[0])
 
     def report(self, path: Path | str | None = None) -> Path:
-        """Write a report, one HTML file that needs no other, and return its path; by default it is beside the runs."""
+        """Write a report, one HTML file that needs no other, and return its path; by default it is next to the runs."""
         file = self._data.figures_folder.parent / REPORT if path is None else Path(path)
         write_text(file, render_page(make_page(self._data, build_report_figures(self._data))))
         return file

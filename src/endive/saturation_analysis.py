@@ -1,6 +1,6 @@
 """The analysis of a study from end to end: ``python -m endive.saturation_analysis DIRECTORY``.
 
-Measures what ``endive sweep`` has left in a directory and draws its figures, as ``endive metrics`` and ``endive plot`` do.
+Measures the runs of ``endive sweep`` in a directory and draws its figures, as ``endive metrics`` and ``endive plot`` do.
 """
 
 from __future__ import annotations

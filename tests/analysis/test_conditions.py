@@ -64,9 +64,9 @@ def test_a_condition_may_be_relative_to_a() -> None:
         ("success() < 99%", "a condition is METRIC"),
         ("success < -1", "a condition is METRIC"),
         ("success < 99", "did you leave out the % sign?"),
-        ("success < 99 ms", "success_rate is no matter of 'ms'; it takes %"),
-        ("p99 > 2 sec", "time_to_commit_p99_ms is no matter of 'sec'; it takes ms, s, min, h"),
-        ("throughput < 95%", "throughput_per_s is no matter of '%'; it takes /s, /min"),
+        ("success < 99 ms", "success_rate cannot have the unit 'ms'; allowed are %"),
+        ("p99 > 2 sec", "time_to_commit_p99_ms cannot have the unit 'sec'; allowed are ms, s, min, h"),
+        ("throughput < 95%", "throughput_per_s cannot have the unit '%'; allowed are /s, /min"),
         ("retries > 3 s", "it takes no unit"),
         ("sucess < 99%", "there is no metric 'sucess'; did you mean 'success'?"),
         ("throughput < 95% of A", "there is no A here"),
@@ -81,7 +81,7 @@ def test_what_is_wrong_is_reported(text: str, message: str) -> None:
 
 
 def test_a_part_of_a_has_no_unit_but_percent() -> None:
-    with pytest.raises(ConfigError, match="no matter of '/s'; it takes %"):
+    with pytest.raises(ConfigError, match="cannot have the unit '/s'; allowed are %"):
         parse("throughput < 5/s of A", relative=True)
 
 

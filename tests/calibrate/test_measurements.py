@@ -63,7 +63,7 @@ def test_one_operation_may_be_said_for_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("op,latency\nget,1\n", "does not say its unit"),
+        ("op,latency\nget,1\n", "has no known unit"),
         ("op,foo\nget,1\n", "no column looks like a latency"),
         ("latency_ms\n1\n", "no column has the operation"),
         ("op,latency_ms\nreed,1\n", "'read' is near"),

@@ -83,7 +83,7 @@ def test_people_read_names_and_what_holds_together(study: Path) -> None:
     text = invoke("compare", str(study), "--seeds", "3").stdout
     assert "Time to commit p50 of ingest" in text
     assert "baseline" in text
-    assert "Against today; with 95% confidence the intervals of all 3 comparisons hold together." in text
+    assert "Against today; with 95% confidence the intervals of all 3 comparisons hold jointly." in text
     assert text.index("S3 Express") < text.index("slower")
 
 

@@ -26,7 +26,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere.toml"], "nowhere.toml: there is no such file"),
+        (["nowhere.toml"], "nowhere.toml: no such file"),
         (["adir"], "adir: cannot be read: Is a directory"),
         (["no.toml"], "no.toml: is not TOML: Invalid value (at line 1, column 5)"),
         (["latin.toml"], "latin.toml: is not UTF-8 text"),
@@ -98,9 +98,9 @@ def test_errors_as_json() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--out", "afile"], "afile: a file is where a directory should be"),
-        (["--out", "afile/below"], "afile: a file is where a directory should be"),
-        (["--set", "simulation.output_path=afile/results.parquet"], "afile: a file is where a directory should be"),
+        (["--out", "afile"], "afile: is a file, but must be a directory"),
+        (["--out", "afile/below"], "afile: is a file, but must be a directory"),
+        (["--set", "simulation.output_path=afile/results.parquet"], "afile: is a file, but must be a directory"),
         (["--set", "simulation.output_path=adir"], "adir: Is a directory"),
         (["--set", "experiment.label=exp", "--out", "afile"], "afile: "),
     ],
@@ -188,4 +188,4 @@ def test_a_place_that_cannot_be_written_to_is_reported_before_anything_is_run(
     assert result.exit_code == 1
     assert result.stdout == ""
     assert len(result.stderr.splitlines()) == 1
-    assert "afile: a file is where a directory should be" in result.stderr
+    assert "afile: is a file, but must be a directory" in result.stderr

@@ -104,7 +104,7 @@ def test_json_is_one_document_on_stdout(arguments: tuple[str, ...]) -> None:
 def test_init_writes_a_file_that_runs(here: Path) -> None:
     result = invoke("init")
     assert result.exit_code == 0
-    assert result.stdout.startswith("wrote endive.toml (rest); now: endive run endive.toml\n")
+    assert result.stdout.startswith("wrote endive.toml (system: rest); next: endive run endive.toml\n")
     assert "Other systems (--for): ducklake" in result.stdout
     assert 'commit_path = "iceberg"' in (here / "endive.toml").read_text()
     assert invoke("validate", "endive.toml").exit_code == 0
@@ -136,7 +136,7 @@ def test_init_does_not_overwrite(here: Path) -> None:
     (here / "mine.toml").write_text("mine")
     refused = invoke("init", "mine.toml")
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert refused.stderr == "error: mine.toml: exists already; --force replaces it\n"
+    assert refused.stderr == "error: mine.toml: already exists; use --force to replace it\n"
     assert (here / "mine.toml").read_text() == "mine"
     assert invoke("init", "mine.toml", "--force").exit_code == 0
     assert invoke("validate", "mine.toml").exit_code == 0

@@ -73,7 +73,7 @@ def test_a_faster_store_is_better(config: Path) -> None:
     assert latency["difference"] < -latency["half_width"] < 0.0
     assert "time to commit p50 " in latency["verdict"]
     assert latency["verdict"].endswith("%)")
-    assert found["answer"].startswith("B is better in ")
+    assert found["answer"].startswith("B is better than A in ")
     assert {each["workload_class"] for each in found["comparisons"]} == {"all", "ingest", "merge"}
     assert len({each["metric"] for each in found["comparisons"]}) == 7
 
@@ -157,11 +157,11 @@ def test_few_seeds_are_warned_of(config: Path) -> None:
 @pytest.mark.parametrize(
     ("condition", "code", "words"),
     [
-        ("success < 1%", 0, "PASS: success < 1%; measured "),
-        ("success <= 100%", 3, "FAIL: success <= 100%; measured "),
-        ("p99(ingest) > 1ms", 3, "FAIL: p99(ingest) > 1ms; measured "),
+        ("success < 1%", 0, "PASS: fail if success < 1%; measured "),
+        ("success <= 100%", 3, "FAIL: fail if success <= 100%; measured "),
+        ("p99(ingest) > 1ms", 3, "FAIL: fail if p99(ingest) > 1ms; measured "),
         ("throughput(ingest) < 50% of A", 0, "% of the baseline ("),
-        ("p50 < 90% of A", 3, "FAIL: p50 < 90% of A; measured "),
+        ("p50 < 90% of A", 3, "FAIL: fail if p50 < 90% of A; measured "),
         ("retries(merge, merge_append) > 1000", 0, "PASS: "),
     ],
 )
@@ -210,7 +210,7 @@ def test_people_read_a_table_for_each_class(config: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("a.toml", "nowhere.toml"), "nowhere.toml: there is no such file"),
+        (("a.toml", "nowhere.toml"), "nowhere.toml: no such file"),
         (("a.toml", "nowhere"), "nowhere: no such file or directory"),
         (("a.toml", "a.toml", "--fail-if", "sucess < 99%"), "there is no metric 'sucess'; did you mean 'success'?"),
         (("a.toml", "a.toml", "--metric", "speed"), "The metrics are"),

@@ -73,7 +73,7 @@ def test_an_example_can_be_shown() -> None:
 def test_an_unknown_example_ends_with_2(command: str) -> None:
     result = invoke("examples", command, "bakoff")
     assert result.exit_code == 2
-    assert "there is no example 'bakoff'; did you mean 'backoff'?" in result.stderr
+    assert "unknown example 'bakoff'; did you mean 'backoff'?" in result.stderr
 
 
 def test_a_configuration_is_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

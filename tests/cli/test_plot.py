@@ -85,7 +85,7 @@ def test_figures_are_listed_with_what_is_missing(run: Path) -> None:
         (("--format", "jpg"), "formats are png, svg, pdf"),
         (("--width", "wide"), "--width wide: expected a number"),
         (("--figure", "time_parts", "--width", "0.2in"), "time_parts: does not fit into 0.2in"),
-        (("--theory", "curve.csv"), "--theory: a curve goes with one figure"),
+        (("--theory", "curve.csv"), "--theory: needs exactly one figure"),
         (("--figure", "commit_rate_time", "--theory", "none.csv"), "none.csv: expected a CSV file"),
         (("--at", "soon"), "expected a number with ms"),
         (("--at", "1h"), "the run lasts 20s"),

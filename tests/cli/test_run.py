@@ -205,7 +205,7 @@ def test_ctrl_c_leaves_nothing_behind(json: bool, here: Path) -> None:
         process.kill()
         process.wait()
     assert process.returncode == 130
-    assert stderr == "error: interrupted; nothing was left half-written\n"
+    assert stderr == "error: interrupted; no incomplete files were left\n"
     assert files(here / "out") == set()
     if json:
         assert strict(stdout) == {"errors": [{"message": "interrupted"}]}
@@ -255,7 +255,7 @@ def test_an_output_path_of_the_file_is_not_replaced_silently(here: Path) -> None
     assert invoke(*command).exit_code == 0
     before = (here / "mine.parquet").read_bytes()
     refused = invoke(*command, "--seed", "8")
-    assert (refused.exit_code, refused.stderr) == (2, "error: mine.parquet: exists already; --force replaces it\n")
+    assert (refused.exit_code, refused.stderr) == (2, "error: mine.parquet: already exists; use --force to replace it\n")
     assert (here / "mine.parquet").read_bytes() == before
     assert invoke(*command, "--seed", "8", "--force").exit_code == 0
     assert (here / "mine.parquet").read_bytes() != before
@@ -264,9 +264,9 @@ def test_an_output_path_of_the_file_is_not_replaced_silently(here: Path) -> None
 @pytest.mark.parametrize(
     ("condition", "code", "verdict"),
     [
-        ("success < 1%", 0, "PASS: success < 1%; measured "),
-        ("success(default) <= 100%", 3, "FAIL: success(default) <= 100%; measured "),
-        ("p99 > 1ms", 3, "FAIL: p99 > 1ms; measured "),
+        ("success < 1%", 0, "PASS: fail if success < 1%; measured "),
+        ("success(default) <= 100%", 3, "FAIL: fail if success(default) <= 100%; measured "),
+        ("p99 > 1ms", 3, "FAIL: fail if p99 > 1ms; measured "),
     ],
 )
 def test_a_condition_decides_the_exit_code(condition: str, code: int, verdict: str) -> None:
@@ -280,8 +280,8 @@ def test_a_condition_decides_the_exit_code(condition: str, code: int, verdict: s
 def test_conditions_have_the_interval_of_one_run(here: Path) -> None:
     result = invoke("run", "run.toml", "--fail-if", "success < 1%", "--fail-if", "throughput < 0.001/s")
     share, rate = result.stdout.splitlines()[-2:]
-    assert re.fullmatch(r"PASS: success < 1%; measured 90% \([\d.]+–[\d.]+%\)", share)
-    assert re.fullmatch(r"PASS: throughput < 0.001/s; measured [\d.]+/s \(one seed: no interval\)", rate)
+    assert re.fullmatch(r"PASS: fail if success < 1%; measured 90% \([\d.]+–[\d.]+%\)", share)
+    assert re.fullmatch(r"PASS: fail if throughput < 0.001/s; measured [\d.]+/s \(one seed: no interval\)", rate)
 
 
 def test_conditions_are_judged_over_seeds(here: Path) -> None:

@@ -145,7 +145,7 @@ def test_experiments_of_an_older_model_are_mentioned_before_their_points_run_aga
     name_by_parameters(run)
     result = call("sweep", sweep_file(tmp_path), "--out", finished, "--dry-run")
     assert "1 experiments in" in " ".join(result.stderr.split())
-    assert "were made by an older version of the model" in " ".join(result.stderr.split())
+    assert "are of an older model version" in " ".join(result.stderr.split())
 
 
 def test_an_empty_directory_has_no_experiments(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_an_impossible_directory_is_one_error_before_spark_starts(tmp_path: Path
     monkeypatch.setattr("endive.pipeline.session.StartingSession.begin", lambda self: pytest.fail("Spark was started"))
     result = call("sweep", sweep_file(tmp_path), "--out", tmp_path / "file" / "below")
     assert result.exit_code == 1
-    assert result.stderr.replace("\n", "") == f"error: {tmp_path / 'file'}: a file is where a directory should be"
+    assert result.stderr.replace("\n", "") == f"error: {tmp_path / 'file'}: is a file, but must be a directory"
     result = call("report", tmp_path, "--out", tmp_path / "file" / "report.html")
     assert (result.exit_code, result.stderr.count("error:")) == (1, 1)
 

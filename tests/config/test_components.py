@@ -75,7 +75,7 @@ def test_nothing_is_run_unless_the_user_reports_it(config: Path) -> None:
     assert invoke("validate", str(config)).exit_code == 0
     for command in (("run", "own.toml"), ("sweep", "study.toml", "--dry-run"), ("compare", "study.toml")):
         result = invoke(*command)
-        assert (result.exit_code, "Use --allow-code to permit it" in result.stderr) == (2, True), command
+        assert (result.exit_code, "Use --allow-code to allow it" in result.stderr) == (2, True), command
     assert not Path("ran").exists()
     assert invoke("run", str(config), "--allow-code").exit_code == 0
     assert Path("ran").exists()
@@ -144,7 +144,7 @@ def test_stores_and_operations_of_the_guide(config: Path, kind: str, heading: st
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("parts.catalog.code", "nowhere.py:X", "nowhere.py: there is no such file"),
+        ("parts.catalog.code", "nowhere.py:X", "nowhere.py: no such file"),
         ("parts.catalog.code", "queue_catalog.py", "should match"),
         (
             "parts.catalog.code",
@@ -157,7 +157,7 @@ def test_stores_and_operations_of_the_guide(config: Path, kind: str, heading: st
             "parts.catalog.options: cannot create the component with its options and provider",
         ),
         ("parts.catalg.code", "a:B", "parts.catalg: no such key; did you mean 'catalog'?"),
-        ("parts.catalog.source", "x", "parts.catalog.source: must not be set: it is read from the file that code names"),
+        ("parts.catalog.source", "x", "parts.catalog.source: must not be set: it is read from the file given by `code`"),
         ("parts.catalog.classes", ["w"], "parts.catalog.classes: applies to parts.transaction only"),
         ("simulation.engine", "compiled", "custom components run on the reference engine only"),
         (

@@ -290,5 +290,5 @@ def test_the_order_of_classes_makes_no_difference() -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"nowhere\.toml: there is no such file"):
+    with pytest.raises(ConfigError, match=r"nowhere\.toml: no such file"):
         load_document(tmp_path / "nowhere.toml")

@@ -68,7 +68,7 @@ def test_what_is_wrong_with_scenarios(tmp_path: Path) -> None:
     twice = text(more='[axes]\n"transaction.retry" = [1, 2]\n')
     assert "scenario.more_retries.set.transaction.retry: is also varied by [axes]" in complaint(tmp_path, twice)
     same = text(more="[scenario.patience.set]\ntransaction.retry = 20\n")
-    assert "scenario.patience: comes to the same configuration as 'more_retries'" in complaint(tmp_path, same)
+    assert "scenario.patience: gives the same configuration as 'more_retries'" in complaint(tmp_path, same)
     unknown = text(more="[scenario.fewer.set]\nworkload.v.rate = 1\n")
     assert "unknown class 'v'" in complaint(tmp_path, unknown)
     assert "scenario.fewer.sets: no such key; did you mean 'set'?" in complaint(tmp_path, text(more="[scenario.fewer]\nsets = 1\n"))

@@ -155,7 +155,7 @@ def test_seeds() -> None:
         ('[sweep]\n[axes]\n"workload.w.rate" = [1]\n[[zip]]\n"workload.w.rate" = [1]', "is varied twice"),
         ('[sweep]\n[[zip]]\n"a" = [1]\n"b" = [1, 2]', "needs lists of the same length"),
         ('[sweep]\n[axes]\n"workload.w.rate" = [1]\n[[exclude]]\n"storage.provider" = "s3"', "is not an axis of this sweep"),
-        ('[sweep]\n[axes]\n"workload.w.rate" = [1]\n[[exclude]]\n"workload.w.rate" = 1', "leaves no point"),
+        ('[sweep]\n[axes]\n"workload.w.rate" = [1]\n[[exclude]]\n"workload.w.rate" = 1', "excludes every point"),
         ("[sweep]\nseeds = []", "sweep.seeds"),
         ("[sweep]\nseed = 1", "sweep.seed"),
     ],

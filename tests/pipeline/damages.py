@@ -284,7 +284,7 @@ DAMAGES: dict[str, Damage] = {
         of_run(lambda run: change_summary(run, lambda tree: tree["total"].update(t_backoff=1e9))), "total.t_backoff", lost=0
     ),
     "summary a list": Damage(text(SUMMARY, "[]"), "summary.json: should be a table", lost=0),
-    "summary missing": Damage(replaced(SUMMARY, lambda path: None), "summary.json: there is no such file", lost=0),
+    "summary missing": Damage(replaced(SUMMARY, lambda path: None), "summary.json: no such file", lost=0),
     "summary a pipe": Damage(replaced(SUMMARY, os.mkfifo), "summary.json: is not a file", lost=0),
     "summary counts other rows": Damage(text(SUMMARY, '{"total": {"transactions": 1}}'), "in the rows, but", lost=0),
     # the experiment

@@ -161,7 +161,7 @@ def test_profiles_of_ones_own_are_found_beside_the_configuration(tmp_path: Path)
     [
         ({}, "option config: is needed, or toml, or a path to load, and just one of them; there is none"),
         ({"toml": BASE, "config": "x.toml"}, "just one of them; there is config and toml"),
-        ({"config": "nowhere.toml"}, "nowhere.toml: there is no such file"),
+        ({"config": "nowhere.toml"}, "nowhere.toml: no such file"),
         ({"toml": "x = = 1"}, "option toml: is not TOML: Invalid value"),
         ({"toml": BASE, "seed": "3"}, """format("endive"): seed: no such option; did you mean 'seeds'?"""),
         ({"toml": BASE, "seeds": "a-b"}, "option seeds: 'a-b' is neither a number of seeds such as 5 nor a range such as 0-4"),

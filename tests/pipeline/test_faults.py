@@ -167,5 +167,5 @@ def test_ctrl_c_while_a_report_measures_is_one_line(tmp_path: Path) -> None:
     run_all([document()], tmp_path, range(1))
     code = INTERRUPTED.format(at=60, root=str(tmp_path))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.stderr == "error: interrupted; nothing was left half-written\n"
+    assert done.stderr == "error: interrupted; no incomplete files were left\n"
     assert (done.returncode, done.stdout) == (130, "")

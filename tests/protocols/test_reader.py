@@ -52,7 +52,7 @@ def test_a_file_has_the_name_of_the_file(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none\.toml: there is no such file"):
+    with pytest.raises(ConfigError, match=r"none\.toml: no such file"):
         load_protocol(tmp_path / "none.toml")
 
 

@@ -169,7 +169,7 @@ def test_overload_is_named_and_no_longer_run_is_asked_for() -> None:
         "Overloaded: 79% of transactions are still in flight at the end of the run. A longer run does not help."
     ]
     several = warn_study(made_up([{"x": 2.0}, {"x": 4.0, **over}]))
-    assert any("1 of 2 experiments are overloaded. With 4/s, 79% of transactions" in warning for warning in several)
+    assert any("1 of 2 experiments is overloaded. With 4/s, 79% of transactions" in warning for warning in several)
     failing = warn_study(made_up([{"success_rate": 0.6}]))
     assert failing == ["Overloaded: 40% of transactions abort at this load."]
     growing = warn_study(made_up([{"saturated": "backlog"}]))

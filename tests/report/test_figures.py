@@ -505,7 +505,7 @@ def test_success_against_p99_has_a_point_for_each_configuration(mixed: Study) ->
     figure = build_figure(replace(study, experiments=rows), "success_latency")
     assert figure.data[["series", "latency", "y"]].to_numpy().tolist() == [["a", 400.0, 1.0], ["b", 900.0, 1.0]]
     assert (figure.x.title, figure.y.title) == ("time to commit, p99 (ms)", "success (%)")
-    with pytest.raises(ReportError, match="do not differ in a number"):
+    with pytest.raises(ReportError, match="do not differ in a numeric parameter"):
         build_figure(mixed, "success_latency")
 
 

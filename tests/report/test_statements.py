@@ -56,10 +56,10 @@ def test_the_day_of_a_limit_is_stated() -> None:
 def test_the_cost_of_a_month_names_what_has_no_price() -> None:
     requests = {"store_reads": 1000.0, "catalog_reads": 1000.0}
     cost = Cost(requests, {"store_reads": 0.02, "catalog_reads": 0.0}, (), 0.0, "USD", 0.5)  # type: ignore[arg-type]
-    assert describe_month(cost) == "26.28 USD a month at 0.5/s."
+    assert describe_month(cost) == "Cost: 26.28 USD per month at 0.5/s."
     partly = replace(cost, unpriced=("catalog_reads",))
     assert describe_month(partly) == (
-        "26.28 USD a month at 0.5/s, without catalog reads, which have no price. Set it with --prices FILE."
+        "Cost: 26.28 USD per month at 0.5/s, excluding catalog reads, which have no price. Set prices with --prices FILE."
     )
     assert describe_month(replace(cost, money=None)) is None
 

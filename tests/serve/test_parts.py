@@ -118,7 +118,7 @@ def test_a_server_that_was_not_asked_runs_none(started: tuple[Client, Presets], 
 def test_a_file_with_code_is_taken_only_with_the_flag_and_only_the_one_that_was_given(tmp_path: Path) -> None:
     (tmp_path / "given.toml").write_text(as_toml(small()), encoding="utf-8")
     path = own(tmp_path)
-    with pytest.raises(ConfigError, match="Use --allow-code to permit it"):
+    with pytest.raises(ConfigError, match="Use --allow-code to allow it"):
         Presets(path, tmp_path, examples_folder())
     beside = Presets(tmp_path / "given.toml", tmp_path, examples_folder(), code=True)
     assert beside.find("file:own.toml") is None
@@ -126,10 +126,10 @@ def test_a_file_with_code_is_taken_only_with_the_flag_and_only_the_one_that_was_
     done = invoke("serve", str(path), "--no-open")
     assert (done.exit_code, done.stderr.splitlines()[0]) == (
         2,
-        f"error: {path}: parts: is code, which runs with your permissions. Use --allow-code to permit it.",
+        f"error: {path}: parts: is custom code, which runs with your permissions. Use --allow-code to allow it.",
     )
     done = invoke("serve", "--no-open", "--allow-code")
-    assert (done.exit_code, "needs a FILE that names code" in done.stderr) == (2, True)
+    assert (done.exit_code, "needs a FILE with custom code ([parts])" in done.stderr) == (2, True)
 
 
 def test_a_study_and_its_report_keep_the_part_and_are_allowed_to_run_it(started: tuple[Client, Presets]) -> None:

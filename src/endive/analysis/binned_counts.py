@@ -9,16 +9,16 @@ from endive.analysis import Flags, Floats, Ints
 
 
 def time_places(moments_ms: Floats, edges_ms: Floats) -> Ints:
-    """Return the time bin of each moment, from 1; 0 before the first edge, and the number of edges after the last.
+    """Return the time bin of each time, from 1; 0 before the first edge, and the number of edges after the last.
 
-    A moment on an edge belongs to the later bin, and one on the last edge to the last bin.
+    A time on an edge belongs to the later bin, and a time on the last edge to the last bin.
     """
     places = np.searchsorted(edges_ms, moments_ms, side="right")
     return np.asarray(places - (moments_ms == edges_ms[-1]))
 
 
 def count_by(groups: Ints, number: int, chosen: Flags | None = None, weights: npt.NDArray[np.generic] | None = None) -> Floats:
-    """Count rows, or sum their weights, by group; of the chosen rows, if some are chosen."""
+    """Count rows, or sum their weights, by group; only the selected rows, if a selection is given."""
     if weights is not None and weights.strides == (0,):
         return count_by(groups, number, chosen) * float(weights[0]) if len(weights) else np.zeros(number)
     if number == 1:
@@ -40,7 +40,7 @@ class TimeCounts:
         self._table = np.zeros((groups, len(edges_ms) + 1))
 
     def add(self, groups: Ints, places: Ints, weights: npt.NDArray[np.generic] | None = None) -> None:
-        """Add rows at the places that ``time_places`` returned."""
+        """Add rows at the positions that ``time_places`` returned."""
         columns = self._table.shape[1]
         keys = places if self._groups == 1 else groups * columns + places
         self._table += np.bincount(keys, weights=weights, minlength=self._table.size).reshape(self._table.shape)
@@ -59,8 +59,8 @@ class TimeCounts:
 class CommittingCounts:
     """Mean number of committing transactions by group and time bin.
 
-    A transaction counts from the start of its commit to its end. Of its bin it takes the rest, of later bins all: the number of a
-    bin is the sum of both over the starts, minus the same sum over the ends.
+    A transaction counts from the start of its commit to its end. It covers the rest of the bin in which it starts and all later
+    bins: the value of a bin is this sum over the starts minus the same sum over the ends.
     """
 
     def __init__(self, groups: int, edges_ms: Floats) -> None:
@@ -70,7 +70,7 @@ class CommittingCounts:
         self._limits = np.concatenate((edges_ms, [0.0]))
 
     def add(self, groups: Ints, entry_ms: Floats, end_ms: Floats) -> Ints:
-        """Add transactions; return the places of their starts."""
+        """Add transactions; return the positions of their starts."""
         for sign, moments, counts in ((1.0, entry_ms, self.starts), (-1.0, end_ms, self._ends)):
             places = time_places(moments, self.edges_ms)
             counts.add(groups, places)
@@ -88,7 +88,7 @@ class CommittingCounts:
 
 
 class NumberCounts:
-    """Number of rows by group and by a number of theirs, from 0."""
+    """Number of rows by group and by the value of an integer column, from 0."""
 
     def __init__(self, groups: int) -> None:
         self.table = np.zeros((groups, 1), np.int64)

@@ -57,7 +57,7 @@ class Transactions:
     def until(self, end_ms: float) -> Transactions:
         """Return the transactions as they are at ``end_ms``: those that end later are in flight, as without ``drain``.
 
-        After the end of arrivals a transaction meets no competition, so its outcome says nothing about the system under load.
+        After the end of arrivals there is no contention, so the outcome of a transaction says nothing about the system under load.
         """
         late = self.end_ms > end_ms
         if not late.any():
@@ -123,9 +123,9 @@ def expected_retries_of_counts(ended: Ints, unfinished: Ints) -> float:
 def bound_retries(expected: float, so_far: float, unfinished: int, entered: int) -> Bounded:
     """Return the retries per transaction of a cohort and their bounds.
 
-    The value is the Kaplan-Meier estimate. It is None if transactions in flight account for more than a twentieth of it, or if more
-    are in flight than have ended: then too few transactions have ended to say how many retries the others need. The lower bound
-    counts the retries so far.
+    The value is the Kaplan-Meier estimate. It is None if transactions in flight account for more than 5% of it, or if more are in
+    flight than have ended: then too few transactions have ended to estimate the retries of the others. The lower bound counts the
+    retries so far.
 
     Args:
         expected: Estimated sum of retries; see ``expected_retries``.
@@ -157,7 +157,7 @@ class Submitted:
 
     @classmethod
     def in_order(cls, txn_id: Ints, submit_ms: Floats, transactions: Transactions) -> Submitted:
-        """Create them from rows in any order."""
+        """Create the submissions from rows in any order."""
         order = np.argsort(txn_id, kind="stable")
         return cls(submit_ms[order], transactions.take(order))
 

@@ -59,13 +59,13 @@ _CONDITION = re.compile(
     re.VERBOSE,
 )
 _MOST_DIGITS, _LEAST, _MOST = 50, 1e-15, 1e15
-"""Limits of the numbers of conditions. Numbers are parsed exactly, so that a huge exponent would take unbounded time."""
+"""Limits of the numbers of conditions. Numbers are parsed exactly, so a huge exponent would take unbounded time."""
 FORM = "a condition is METRIC[(CLASS[, OPERATION])] < NUMBER[UNIT], such as 'success(compaction) < 95%' or 'p99 > 2s'"
 
 Sign = Literal["<", "<=", ">", ">="]
 _HOLDS: dict[str, Callable[[float, float], bool]] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 Verdict = Literal["holds", "fails", "open"]
-"""Verdict on an interval: the condition holds for all of it, for none of it (``fails``), or for a part (``open``)."""
+"""Verdict on an interval: the condition holds for the whole interval, for no part of it (``fails``), or for a part (``open``)."""
 
 
 @dataclass(frozen=True)
@@ -126,12 +126,12 @@ def parse_condition(text: str, metrics: Sequence[str], source: str, *, relative:
         raise ConfigError(source, [Problem("", f"{text!r} cannot be read; {FORM}")])
     metric = find_metric(found["metric"], metrics, source)
     if found["relative"] and not relative:
-        raise ConfigError(source, [Problem("", f"{text!r}: there is no A here to compare with")])
+        raise ConfigError(source, [Problem("", f"{text!r}: there is no baseline A to compare with")])
     kind: Kind = "share" if found["relative"] else kind_of(metric)
     unit, units = found["unit"] or "", _UNITS[kind]
     if unit not in units:
-        allowed = ", ".join(unit for unit in units if unit) or "no unit"
-        raise ConfigError(source, [Problem("", f"{text!r}: {metric} is no matter of {unit!r}; it takes {allowed}")])
+        allowed = ", ".join(unit for unit in units if unit) or "plain numbers"
+        raise ConfigError(source, [Problem("", f"{text!r}: {metric} cannot have the unit {unit!r}; allowed are {allowed}")])
     number = found["number"].replace("_", "")
     if len(number) > _MOST_DIGITS or (not _LEAST <= float(number) <= _MOST and float(number) != 0.0):
         short = f"{text[:60]}…" if len(text) > 60 else text

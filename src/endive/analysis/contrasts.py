@@ -146,7 +146,7 @@ def estimate_seeds_needed(found: Difference) -> int | None:
 
 
 def better(metric: str, found: Difference) -> bool | None:
-    """Return whether B is better than A; None if the difference is not significant, or neither direction is better."""
+    """Return whether B is better than A; None if the difference is not significant, or the metric has no direction."""
     more = more_is_better(metric)
     return None if more is None or not found.is_significant else (found.difference > 0.0) == more
 
@@ -197,7 +197,7 @@ def best_of(alternatives: Mapping[str, Sequence[float]], metric: str, *, least_w
     leads. ``metric`` determines whether higher or lower values are better.
 
     Raises:
-        ValueError: Neither direction of the metric is better, a value is not finite, there are no alternatives, or their numbers of
+        ValueError: The metric has no direction, a value is not finite, there are no alternatives, or their numbers of
             values differ.
     """
     more = more_is_better(metric)

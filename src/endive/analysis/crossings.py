@@ -19,7 +19,7 @@ from endive.analysis.estimates import Estimate
 
 Bound = Literal["crossed", "at_or_below", "above"]
 _NEVER = 1e300
-"""Stand-in for an infinite value. There is no interpolation to it: the crossing is assumed half way."""
+"""Finite replacement of an infinite value. Values are not interpolated towards it: the crossing is assumed halfway."""
 _LEAST_PART = 0.25
 """Smallest width of an interval between two decided loads, as a share of their distance on a logarithmic scale."""
 _WIDEST = 1e4
@@ -77,7 +77,7 @@ def crossing(points: Sequence[tuple[float, Estimate]], threshold: float, *, fall
 
 
 def _is_narrow(low: float, high: float, before: float, after: float) -> bool:
-    """Return whether an interval is a small part of the distance between two loads."""
+    """Return whether an interval is narrow compared with the distance between two loads."""
     return before <= 0.0 or high / low < (after / before) ** _LEAST_PART
 
 

@@ -85,7 +85,7 @@ def fairness_metrics(classes: Sequence[Fairness], most_retries: int | None) -> M
 
     Args:
         classes: Fairness of each class that has writers.
-        most_retries: Retries of the transaction with most; None if there are no transactions.
+        most_retries: Largest number of retries of a transaction; None if there are no transactions.
     """
     found: dict[str, float | None] = dict.fromkeys(FAIRNESS)
     found["most_attempts"] = None if most_retries is None else float(most_retries + 1)

@@ -81,7 +81,7 @@ class DataAges:
             )
 
     def percentiles(self, members: Sequence[int], shares: Sequence[float]) -> list[Bounded]:
-        """Return percentiles of the age of some groups; data that is not visible at the end is older than so far."""
+        """Return percentiles of the age of some groups; ages of data that is not visible at the end are lower bounds."""
         groups = np.concatenate([np.zeros(0, np.int64), *self._groups])
         own = np.isin(groups, members)
         ages, spans = (np.concatenate([np.zeros(0), *each])[own] for each in (self._ages, self._spans))
@@ -101,8 +101,8 @@ def weighted_percentiles(
 ) -> list[Bounded]:
     """Return percentiles of weighted ages, some of which are known only as lower bounds.
 
-    The quantile is the smallest age up to which a share of the weight lies. It has a value if at most half as much weight is
-    waiting as lies above it.
+    The quantile is the smallest age up to which a share of the weight lies. It has a value if the weight of waiting data is at
+    most half of the weight above the quantile.
 
     Args:
         ages_ms: Ages of visible data.

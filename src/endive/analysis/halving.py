@@ -2,7 +2,7 @@
 
 All candidates are measured with the same seeds. Each round drops the candidates that are significantly worse than the leader, then
 the worst of the others, and adds seeds for the rest. Then the leader is compared with its neighbours, which differ in one setting,
-until it has none that is better, and settings that make no difference are left out. The final comparison uses seeds that were not
+until none of them is better. Settings without effect are left out. The final comparison uses seeds that were not
 used for the selection, so that its paired 95% intervals are free of selection bias. All objectives are costs: lower is better.
 """
 
@@ -26,7 +26,7 @@ _STEP = 0.125
 """Distance of neighbours in a range, as a fraction of it."""
 _ADVANTAGE = "the advantage over the current settings or Iceberg's defaults"
 _NEGLIGIBLE = 0.01
-"""Share of the cost that a setting has to save to be recommended."""
+"""Smallest relative saving for which a setting is recommended."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Dimension:
         return min(max(float(f"{exact:.2g}"), self.low), self.high)
 
     def neighbours(self, value: Any) -> list[Any]:
-        """Return the values next to a value: those beside it among ordered choices, all others of unordered ones."""
+        """Return the values next to a value: its neighbours among ordered choices, all other values of unordered choices."""
         if self.choices:
             if value not in self.choices or not all(isinstance(each, int | float) for each in self.choices):
                 return [each for each in self.choices if each != value]
@@ -188,7 +188,7 @@ class Plan:
 
     Attributes:
         rounds: Number of seeds per candidate in each round.
-        kept_one_in: Each round keeps one in this many candidates.
+        kept_one_in: Each round keeps one of this number of candidates.
         final_seeds: Number of seeds of the final comparison.
         fewest_left: Smallest number of candidates that a round keeps, except candidates significantly worse than the leader.
         refined: Largest number of further candidates, made by changing single settings of the leader.
@@ -256,11 +256,11 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Moves:
-    """Functions that make candidates out of one, and return the numbers of those that were not measured yet.
+    """Functions that derive candidates from a candidate, and return the numbers of those that are not measured yet.
 
     Attributes:
         neighbours: Candidates with one setting changed to a value next to it.
-        simpler: Candidates with one setting as it is today, measured or not.
+        simpler: Candidates with one setting reset to its current value, measured or not.
     """
 
     neighbours: Callable[[int], Sequence[int]]
@@ -284,7 +284,7 @@ def tune(
         plan: Rounds and seeds.
         report: Function that is called at the start of each round with its number, from 1, and the number of candidates; the number
             of the final comparison is 0, that of a comparison with neighbours -1.
-        moves: Ways from one candidate to others; None to measure the given candidates only.
+        moves: Functions that derive candidates from a candidate; None to measure the given candidates only.
     """
     search = _Search(evaluate, plan, report or (lambda number, size: None))
     left = search.halve(range(candidates))
@@ -328,7 +328,7 @@ def _compare_finals(
 
 
 class _Search:
-    """Rounds of a search, and the measurements that they are decided by."""
+    """Rounds of a search, and the measurements that decide them."""
 
     def __init__(self, evaluate: Evaluate, plan: Plan, report: Callable[[int, int], None]) -> None:
         self.report = report
@@ -363,7 +363,7 @@ class _Search:
         return [pool[0], *others][: self._plan.fewest_left]
 
     def _expand(self, pool: Sequence[int], moves: Moves) -> list[int]:
-        """Return the new neighbours of the best candidate that has some and is not significantly worse than the leader.
+        """Return the new neighbours of the best candidate with new neighbours that is not significantly worse than the leader.
 
         The best settings may differ from the leader in two: more retries allow shorter waits, and neither helps alone.
         """
@@ -374,7 +374,7 @@ class _Search:
         return []
 
     def _join(self, pool: Sequence[int], new: Sequence[int]) -> list[int]:
-        """Return a pool with new candidates that keep up with its leader in every round, the best first."""
+        """Return a pool with the new candidates that remain after every round, the best first."""
         leader, joined = pool[0], list(new)
         for number, seeds in enumerate(self._plan.rounds, 1):
             for candidate in joined:
@@ -385,7 +385,7 @@ class _Search:
         return sorted({*pool, *joined}, key=self._rank)
 
     def _simplify(self, leader: int, best: Measured, moves: Moves, budget: int) -> tuple[int, int] | None:
-        """Return a candidate with a setting less than the leader that costs little more than the best, and the number measured."""
+        """Return a candidate with one changed setting fewer and nearly the same cost, and the number of measured ones."""
         measured = 0
         for candidate in moves.simpler(leader):
             if self.last_round.get(candidate) != len(self._plan.rounds):

@@ -168,7 +168,7 @@ def check_counts(rows: Iterable[Row], events: Iterable[Row]) -> list[str]:
 
 
 def wrong_outcomes(rows: Iterable[Row]) -> list[str]:
-    """Describe the wrong or repeated outcomes that lost or rejected responses caused for clients.
+    """Describe commits that clients consider failed or that were repeated, because of lost or rejected responses.
 
     They are results of the run, not violations of its rules.
     """

@@ -158,11 +158,11 @@ class _Searcher:
         return found.high / found.low <= 1.0 + self._search.tolerance
 
     def _step(self, found: Crossing | None) -> bool:
-        """Look at one more load, or at one with more seeds; false if there is nothing left to do.
+        """Measure one more load, or a load with more seeds; return False if nothing is left to do.
 
-        First the loads on both sides of the crossing are brought together to half the tolerance (as ratios), then the loads that
-        the interval comes from get more seeds, and at last an end of the interval that is still open gets a load beyond it: at low
-        loads less happens, so that they tell less.
+        First the loads on both sides of the crossing are refined to half the tolerance (as ratios), then the loads that determine
+        the interval get more seeds, and finally an open end of the interval gets a load beyond it: low loads have fewer
+        transactions and therefore wider intervals.
         """
         at = self._between(found)
         if at is None:

@@ -84,14 +84,14 @@ _RECORDS = (
     Metric("committed", "count", "higher", "transactions of the cohort that committed"),
     Metric("aborted", "count", "lower", "transactions of the cohort that aborted"),
     Metric("in_flight", "count", None, "transactions of the cohort that were in flight at the end of the run"),
-    Metric("commits_in_window", "count", "higher", "commits in the window, whenever they started"),
+    Metric("commits_in_window", "count", "higher", "commits in the window, regardless of their start"),
     Metric("working", "count", None, "transactions of the whole run that never started committing"),
     *(Metric(f"aborted_{reason}", "count", "lower", f"aborts of the cohort with reason `{reason}`") for reason in ABORT_REASONS),
     *(Metric(name, "count", None, f"sum of the column `{name}` over the cohort") for name in (*COUNT_COLUMNS, *IO_COLUMNS)),
     Metric("offered_per_s", "1/s", None, "offered load: cohort / length of the window"),
     Metric("throughput_per_s", "1/s", "higher", "commits in the window / length of the window"),
     Metric("throughput_ratio", "share", "higher", "commits in the window / cohort"),
-    Metric("success_rate", "share", "higher", "middle of `success_low` and `success_high`"),
+    Metric("success_rate", "share", "higher", "midpoint of `success_low` and `success_high`"),
     Metric("success_low", "share", "higher", "committed / cohort"),
     Metric("success_high", "share", "higher", "(committed + in flight at the end) / cohort"),
     Metric("mean_committing", "number", "lower", "mean number of transactions that are committing in the window"),
@@ -101,11 +101,13 @@ _RECORDS = (
         None,
         "mean number of commit attempts after the first over the cohort; a lower bound if many are in flight at the end",
     ),
-    Metric("overhead", "share", None, "mean of commit latency / total latency over the committed of the cohort"),
+    Metric("overhead", "share", None, "mean of commit latency / total latency over the committed transactions of the cohort"),
     Metric("jain_index", "number", "higher", "Jain's index of the commits of the writers of a class"),
     Metric("writers_without_commit", "share", "lower", "share of the writers without a commit in the cohort"),
-    Metric("longest_losing_streak", "number", "lower", "most consecutive transactions of one writer that did not commit"),
-    Metric("most_attempts", "number", None, "attempts of the transaction that needed most"),
+    Metric(
+        "longest_losing_streak", "number", "lower", "largest number of consecutive transactions of one writer that did not commit"
+    ),
+    Metric("most_attempts", "number", None, "largest number of attempts of a transaction"),
     Metric("handovers_per_s", "1/s", "higher", "file batches committed in the window / length of the window"),
     Metric("handovers_per_commit", "number", None, "mean number of file batches per commit of the cohort"),
     Metric("handover_mean_ms", "ms", "lower", "mean time of a file batch from handoff to commit"),
@@ -115,26 +117,53 @@ _RECORDS = (
     Metric(
         "table_metadata_bytes_per_day", "bytes", "lower", "growth of metadata.json in the window, per day; 0 if it does not grow"
     ),
-    Metric("table_manifests_per_day", "number", "lower", "growth of the number of manifests, likewise"),
-    Metric("table_snapshots_per_day", "number", None, "growth of the number of retained snapshots, likewise"),
     Metric(
-        "cost_per_1000_commits", "money", "lower", "cost of the requests of 1,000 commits at list prices, as far as they have one"
+        "table_manifests_per_day",
+        "number",
+        "lower",
+        "growth of the number of manifests in the window, per day; 0 if it does not grow",
     ),
-    Metric("cost_per_month", "money", "lower", "cost of the requests of a month of 730 hours at the throughput, likewise"),
-    Metric("catalog_utilization", "share", None, "share of the time that the workers of a catalog service are busy, over the run"),
+    Metric(
+        "table_snapshots_per_day",
+        "number",
+        None,
+        "growth of the number of retained snapshots in the window, per day; 0 if it does not grow",
+    ),
+    Metric(
+        "cost_per_1000_commits",
+        "money",
+        "lower",
+        "cost of the requests per 1,000 commits at list prices, without requests that have no price",
+    ),
+    Metric(
+        "cost_per_month",
+        "money",
+        "lower",
+        "cost of the requests per month (730 h) at the measured throughput, without requests that have no price",
+    ),
+    Metric(
+        "catalog_utilization",
+        "share",
+        None,
+        "share of the time in which the workers of a catalog service are busy, over the whole run",
+    ),
     *_percentiles("time_to_commit", "lower", "the time to commit over the whole cohort"),
-    *_percentiles("commit_latency", "lower", "the time in the commit protocol over the committed of the cohort"),
-    *_percentiles("total_latency", "lower", "the time from submission to commit over the committed of the cohort"),
+    *_percentiles("commit_latency", "lower", "the time in the commit protocol over the committed transactions of the cohort"),
+    *_percentiles("total_latency", "lower", "the time from submission to commit over the committed transactions of the cohort"),
     *_percentiles("oldest_handover", "lower", "the time from handoff to commit of the oldest file batch of each commit"),
     *_percentiles("freshness", "lower", "the age of the oldest data of a commit when it becomes visible, weighted by data"),
-    Metric("commit_latency_mean_ms", "ms", "lower", "mean time in the commit protocol over the committed of the cohort"),
-    Metric("total_latency_mean_ms", "ms", "lower", "mean time from submission to commit over the committed of the cohort"),
+    Metric(
+        "commit_latency_mean_ms", "ms", "lower", "mean time in the commit protocol over the committed transactions of the cohort"
+    ),
+    Metric(
+        "total_latency_mean_ms", "ms", "lower", "mean time from submission to commit over the committed transactions of the cohort"
+    ),
     *(
         Metric(
             f"mean_{name}",
             "ms",
             None if name == "t_runtime" else "lower",
-            f"mean of the column `{name}` ({TIME_WORDS[name]}) over the committed of the cohort",
+            f"mean of the column `{name}` ({TIME_WORDS[name]}) over the committed transactions of the cohort",
         )
         for name in TIME_COLUMNS
     ),

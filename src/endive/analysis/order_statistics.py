@@ -1,8 +1,8 @@
 """Take order statistics of many values without keeping more of them than memory allows.
 
 Values arrive in chunks, in sets that are numbered from 0. ``KeptValues`` keeps all of them and sorts each set once.
-``CountedValues`` counts them in bins, so that its memory does not depend on their number: a request that the counts cannot answer
-is registered, and another pass over the same values narrows its bin or collects its values. Both return the same numbers.
+``CountedValues`` counts them in bins, so its memory does not depend on their number: a request that the counts cannot answer is
+registered, and another pass over the same values narrows its bin or collects its values. Both return the same numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from endive.analysis import Floats, Ints
 
 Codes = npt.NDArray[np.uint64]
 Members = tuple[int, ...]
-"""Numbers of sets whose union is asked for."""
+"""Numbers of the sets of a requested union."""
 
 MOST_KEPT = 2_000_000
 """Largest number of rows whose values are kept; each takes about 40 bytes."""
@@ -69,7 +69,7 @@ class Values(Protocol):
         ...
 
     def needs_pass(self) -> bool:
-        """Return whether values were asked for that another pass has to find: then all values have to be added again."""
+        """Return whether requested values need another pass, in which all values have to be added again."""
         ...
 
 
@@ -151,7 +151,7 @@ _BASE = int(_to_codes(np.array([2.0**_LEAST_EXPONENT]))[0])
 
 @dataclass
 class _Request:
-    """Rank of a union that is asked for.
+    """Requested rank of a union.
 
     Attributes:
         rank: Its rank among the values of the cells.
@@ -189,14 +189,14 @@ class CountedValues:
         self._answers: dict[tuple[Members, int], tuple[float, int]] = {}
         self._unions: dict[Members, CountedUnion] = {}
         self._following: list[Ints] = []
-        """Cell of each part of the cells of each level; -1 for parts that nothing is asked of. Bins are the parts of level 0."""
+        """Cell of each part of the cells of each level; -1 for parts without requests. Bins are the parts of level 0."""
         self._levels: list[tuple[Codes, Codes]] = []
         """First code of each cell, and binary logarithm of the width of its parts, for each level from 1."""
         self._parts: Ints | None = None
         self._collected: list[tuple[Ints, Floats]] | None = None
 
     def add(self, sets: Ints, values: Floats) -> None:
-        """Count values; in further passes count or collect those of the cells that are asked for."""
+        """Count values; in further passes count or collect those of the requested cells."""
         if self._following and not self._open:
             return
         codes = _to_codes(values)
@@ -250,7 +250,7 @@ class CountedValues:
         return found
 
     def needs_pass(self) -> bool:
-        """Return whether another pass has to find values; the first call after the first pass registers what was asked for."""
+        """Return whether another pass is needed; the first call after the first pass registers the requests."""
         if self._wanted and not self._open:
             for members, rank in self._wanted:
                 request = _Request(members, rank, 0, np.asarray(members))
@@ -271,7 +271,7 @@ class CountedValues:
         request.cells = starts[counts[:, part] > 0] + part
 
     def _prepare(self, counts: Ints, range_of: Callable[[int], tuple[int, int]]) -> None:
-        """Make the parts that requests are in the cells of the next pass; collect their values if they are few."""
+        """Turn the parts that contain requests into the cells of the next pass; collect their values if they are few."""
         self._collected = None
         if not self._open:
             return

@@ -19,7 +19,7 @@ _PER_TAIL = 5.0
 
 @dataclass(frozen=True)
 class Bounded:
-    """Number of a cohort with transactions in flight: ``value`` if it can be estimated, and its bounds.
+    """Metric of a cohort with transactions in flight: ``value`` if it can be estimated, and its bounds.
 
     A percentile in ms is infinite if it falls on aborted transactions. ``at_least`` is None if there is no bound.
     """

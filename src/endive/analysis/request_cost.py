@@ -1,7 +1,7 @@
 """Compute requests, their cost and orphaned files per thousand commits.
 
 They are counted from the metrics of each class over the whole cohort: requests of aborted transactions and of transactions in
-flight at the end of the run are paid too. ``docs/explanation/cost.md`` has the definitions with an example.
+flight at the end of the run are included. ``docs/explanation/cost.md`` has the definitions with an example.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _WRITES = (
     "data_writes",
     "list_requests",
 )
-"""Columns with the price of a write; object stores charge a list request as one."""
+"""Columns with the price of a write; object stores charge list requests like writes."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Cost:
 
     @property
     def money_per_month(self) -> float | None:
-        """Cost of a month of 730 hours at the simulated rate of commits, likewise."""
+        """Cost per month of 730 h at the simulated commit rate; None if the object store has no price."""
         return None if self.total_money is None else self.total_money * self.commits_per_s * SECONDS_PER_MONTH / 1000.0
 
 

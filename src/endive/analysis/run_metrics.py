@@ -49,7 +49,7 @@ PERCENTILES = tuple(
 )
 
 CONFIGURED = ("cost_per_1000_commits", "cost_per_month", "catalog_utilization")
-"""Metrics that depend on the configuration and the summary of a run, too; rows alone leave them without a value."""
+"""Metrics that also depend on the configuration and the summary of a run; rows alone do not determine them."""
 COUNTS = (
     "transactions",
     "committed",
@@ -81,7 +81,7 @@ RATES = (
 )
 RETRIES = "retries_per_txn"
 BOUNDED = (*PERCENTILES, RETRIES)
-"""Metrics that transactions in flight may leave without a value, and that have bounds then."""
+"""Metrics that may have only bounds because of transactions in flight."""
 BOUNDS = tuple(bound(name) for name in BOUNDED for bound in (at_least, at_most))
 """Bounds of these metrics; infinite if a percentile falls on aborted transactions, or if retries have no upper bound."""
 METRICS = (*COUNTS, *SUM_COLUMNS, *RATES)
@@ -125,7 +125,7 @@ class RunMeasures:
 def measure_run(rows: RunColumns, window: Window, most_kept: int = MOST_KEPT) -> dict[tuple[str, str], dict[str, Any]]:
     """Return the metrics of a run by workload class and operation, totals included.
 
-    Runs of more than ``most_kept`` rows are read two or three times instead of keeping the values that percentiles are taken of.
+    Runs of more than ``most_kept`` rows are read two or three times, so that the values for percentiles are not kept in memory.
     """
     names = [workload_class for workload_class, _ in rows.groups]
     numbers = np.unique(names, return_inverse=True)[1].astype(np.int64)
@@ -183,7 +183,7 @@ def window_of(row: Any) -> Window:
 
 
 def empty_metrics(window: Window) -> dict[str, Any]:
-    """Return the metrics of no transactions: None where there is nothing to measure."""
+    """Return the metrics of an empty set of transactions: None where nothing can be measured."""
     none = np.zeros(0)
     nothing = Rows(
         none.astype(np.int64), Transactions(none, none, none.astype(np.bool_), none.astype(np.bool_)), none.astype(np.int64), {}
@@ -196,7 +196,7 @@ def empty_metrics(window: Window) -> dict[str, Any]:
 
 
 def _group_metrics(measures: RunMeasures, members: Members) -> dict[str, Any]:
-    """Return the metrics of some groups of a run together; None where there is nothing to measure."""
+    """Return the combined metrics of some groups of a run; None where nothing can be measured."""
     totals, values, chosen = measures.totals, measures.values, list(members)
     counts = {name: int(found[chosen].sum()) for name, found in totals.counts.items()}
     counts["in_flight"] = counts["transactions"] - counts["committed"] - counts["aborted"]

@@ -1,4 +1,4 @@
-"""Accumulate what the metrics of a run are computed from, chunk by chunk, for each group of workload class and operation.
+"""Accumulate the inputs of the metrics of a run, chunk by chunk, for each group of workload class and operation.
 
 Memory does not depend on the number of rows, except for values that are kept for percentiles (``order_statistics``).
 """
@@ -189,13 +189,13 @@ class RunTotals:
 
 
 class RunValues:
-    """Values of a run of which percentiles are taken, by group.
+    """Values of a run for percentiles, by group.
 
     Args:
         groups: Number of groups.
         window: Window of the cohort.
         in_flight: Transactions in flight at the end of the run, and their groups.
-        keep: Whether to keep all values, rather than to count them in several passes.
+        keep: Whether to keep all values instead of counting them in several passes.
         has_batches: Whether file batches wait for a committer.
     """
 
@@ -239,7 +239,7 @@ class RunValues:
             each.finish_pass()
 
     def needs_pass(self) -> bool:
-        """Return whether percentiles were asked for that need another pass over the rows."""
+        """Return whether requested percentiles need another pass over the rows."""
         needed = [each.needs_pass() for each in self._values.values()]  # each of them prepares its pass
         return any(needed)
 
@@ -252,7 +252,7 @@ class RunValues:
         return self._values[_OLDEST if _OLDEST in self._values else "total_latency"].union(members)
 
     def commit_times(self, members: Members, aborted: int) -> CommitTimes:
-        """Return the times to commit of the cohort of some groups, of which a number aborted."""
+        """Return the times to commit of the cohort of some groups, given the number of aborted transactions."""
         chosen = self._inside & np.isin(self._in_flight_groups, members)
         return CommitTimes(self._values[_WAITS].union(members), np.sort(self._waited[chosen]), aborted)
 

@@ -20,7 +20,7 @@ LEAST_SUCCESS = 0.99
 LEAST_THROUGHPUT = 0.95
 """Smallest throughput of a system that is not saturated, as a share of the offered load."""
 FEWEST_ENTRIES = 20
-"""Smallest cohort for the throughput criterion: in smaller ones, transactions in flight at the end of the run weigh too much."""
+"""Smallest cohort for the throughput criterion; in smaller ones, transactions in flight at the end of the run dominate."""
 BACKLOG_PARTS = 12
 """Equal parts of the window in which the number of committing transactions is averaged."""
 _LEAST_GROWTH, _LEAST_GROWTH_SHARE, _LEAST_GROWTH_RATIO = 3.0, 0.02, 0.25

@@ -125,7 +125,8 @@ class LoadPattern:
     """Changes of the load of a workload over a run.
 
     Attributes:
-        entry_warmup_ms: Time from which transactions start committing at their stationary rate; None if the load changes by plan.
+        entry_warmup_ms: Time from which transactions start committing at their stationary rate; None if the configured load
+            changes over time.
         periods_ms: Periods of transactions that are submitted at fixed times.
     """
 
@@ -173,8 +174,8 @@ def find_window(
 ) -> Window:
     """Return the window of the runs of a configuration.
 
-    A run that does not settle while its tables grow has no steady state: all of it is measured from the time at which commits start
-    at their stationary rate.
+    A run that does not settle while its tables grow has no steady state: it is measured from the time at which commits start at
+    their stationary rate.
 
     Args:
         duration_ms: Length of the runs.
@@ -263,7 +264,7 @@ def common_window(windows: Sequence[Window]) -> Window:
 def entry_warmup_ms(classes: Sequence[WorkloadClass]) -> float | None:
     """Return the time in ms at which ``sum rate * P(runtime <= t)`` reaches 95% of the sum of rates.
 
-    It is None if the load changes by plan. Classes with a custom runtime distribution without quantiles are ignored.
+    It is None if the configured load changes over time. Classes with a custom runtime distribution without quantiles are ignored.
     """
     if any(_is_scheduled(cls) for cls in classes):
         return None
@@ -275,7 +276,7 @@ def entry_warmup_ms(classes: Sequence[WorkloadClass]) -> float | None:
 
 
 def _is_scheduled(cls: WorkloadClass) -> bool:
-    """Return whether the load of a class changes by plan: a schedule, trace, start, end, or a phase beyond the first interval."""
+    """Return whether the load of a class changes: a schedule, trace, start, end, or a phase beyond the first interval."""
     period_ms = cls.arrivals.period_ms
     late = period_ms is not None and cls.arrivals.first_ms(0, 0) > period_ms
     return late or not cls.is_steady

@@ -1,7 +1,7 @@
 """Compute waits before a retry: one function for each kind of backoff, and the state of a client between waits.
 
 All functions take uniforms and return milliseconds. The *state* of a client is one number: the last wait (decorrelated), the length
-of a slot (slots), or the wait that lost attempts lengthen and commits shorten (AIMD).
+of a slot (slots), or the current wait (AIMD).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def decorrelated_ms(last_ms: float, base_ms: float, multiplier: float, max_ms: f
 
 
 def slot_ms(retry: int, slot_length_ms: float, max_ms: float, u: float) -> float:
-    """Return one of ``FIRST_SLOTS`` slots, twice the number for each further retry; the first slot is no wait."""
+    """Return one of ``FIRST_SLOTS`` slots, whose number doubles with each further retry; the first slot is a wait of 0."""
     if retry > 60:
         return max_ms
     wait = slot_length_ms * math.floor(u * FIRST_SLOTS * 2.0 ** float(retry - 1))
@@ -59,12 +59,12 @@ def aimd_ms(state_ms: float, max_ms: float, jitter: float, u: float) -> float:
 
 
 def retry_after_ms(told_ms: float, jitter: float, u: float) -> float:
-    """Return the wait that a service asked for; ``u`` makes it longer by at most ``jitter`` of it."""
+    """Return the wait that a service requested; ``u`` extends it by at most the fraction ``jitter``."""
     return told_ms * (1.0 + jitter * u)
 
 
 def linear_ms(retry: int, base_ms: float, max_ms: float, jitter: float, u: float) -> float:
-    """Return a wait that grows by the base with each retry, as Hadoop's proportional sleep; ``u`` moves it by +- ``jitter``."""
+    """Return a wait that grows by the base with each retry, like Hadoop's proportional sleep; ``u`` varies it by +- ``jitter``."""
     wait = base_ms * float(retry)
     return (wait if wait < max_ms else max_ms) * (1.0 + jitter * (2.0 * u - 1.0))
 

@@ -1,4 +1,4 @@
-"""Compute batches, counts, picks and times of commits.
+"""Compute batches, counts, selections and times of commits.
 
 Functions take numbers, return numbers and have no state. The compiled engine compiles them, so they use the subset of Python that
 Numba supports.
@@ -34,7 +34,7 @@ def scheduled_delay_ms(now_ms: float, unit: float, steps: object, n: int) -> flo
 
 
 def manifests_to_merge(snapshots_behind: int, manifests_per_commit: float) -> int:
-    """Return the number of manifests that a merge append reads and writes again, given the number of commits in between."""
+    """Return the number of manifests that a merge append reads and writes again, given the number of concurrent commits."""
     return int(snapshots_behind * manifests_per_commit)
 
 
@@ -82,7 +82,7 @@ def pick(cumulative: object, n: int, chosen: object, before: object, n_chosen: i
 
     ``cumulative[i]`` is the sum of the weights of the items before i. ``chosen`` holds the ``n_chosen`` earlier picks in
     ascending order, and ``before`` the weight of the picks before each of them (see ``insert_pick``). One uniform makes one pick:
-    it is laid over the weight that is left, and moved past the chosen items below it, which a binary search finds.
+    it is scaled to the remaining weight and shifted past the chosen items below it, which a binary search finds.
     """
     if n_chosen == 0:
         return lower_bound(cumulative, n, u * cumulative[n])  # type: ignore[index]
@@ -144,10 +144,10 @@ def any_error_probability(request_error: float, requests: int) -> float:
 
 
 def status_check_wait_ms(checks: int, min_wait_ms: float, max_wait_ms: float) -> float:
-    """Return the wait after check number ``checks`` (1 is the first) of an unknown outcome got no response."""
+    """Return the wait after status check number ``checks`` (1 is the first) got no response."""
     return min(min_wait_ms * 2.0 ** min(checks - 1, 60), max_wait_ms)
 
 
 def orphaned_files(ended_unclean: bool, installs: int, writes: int, deletes: int) -> int:
-    """Return the number of files that remain: those of an operation without clean-up, unless its commit was installed."""
+    """Return the number of orphaned files: those of an operation without clean-up, unless its commit was installed."""
     return max(writes - deletes, 0) if ended_unclean and installs == 0 else 0

@@ -1,4 +1,4 @@
-"""Draw random values: a uniform is a function of its key and its index, a value of a distribution a function of one uniform.
+"""Draw random values: a uniform is a function of its key and its index; a value of a distribution is a function of one uniform.
 
 Plain arithmetic on numbers, in the subset of Python that Numba compiles; masking keeps integers within 64 bits.
 """
@@ -38,7 +38,7 @@ def keyed_uniform(key: int, index: int) -> float:
 
 
 def largest_uniform(key: int, index: int, count: int) -> float:
-    """Return the largest of ``count`` draws from ``index`` on: the slowest of a batch, since quantiles grow with the uniform."""
+    """Return the largest of ``count`` draws starting at ``index``: the slowest of a batch, because quantiles are monotone."""
     largest = keyed_uniform(key, index)
     for _ in range(count - 1):
         index += 1
@@ -126,7 +126,7 @@ _KEEPING = Lock()
 
 
 def quantile_cell(p: float) -> tuple[int, float]:
-    """Return the cell of ``QUANTILES`` that ``p`` lies in (negative if it is one half), and the place in it, from 0 to 1.
+    """Return the cell of ``QUANTILES`` that ``p`` lies in (negative if it is one half), and the position in it, from 0 to 1.
 
     Compiled code reads both off the bits of ``p`` (``simulation/compiled/streams.py``).
     """
@@ -148,7 +148,7 @@ def normal_quantile(u: float, table: Sequence[float]) -> float:
 
 
 FIXED, UNIFORM, EXPONENTIAL, NORMAL, LOGNORMAL, TABLE = range(6)
-"""Kinds of distributions; from ``NORMAL`` on they are made of a normal score."""
+"""Kinds of distributions; those from ``NORMAL`` on are functions of a normal score."""
 
 TABLE_CELLS = 1024
 """Cells of a table of quantiles, over the normal scores from -8.3 to 8.3 (no uniform lies beyond them)."""
@@ -156,7 +156,7 @@ SCORE_LIMIT = 8.3
 
 
 def keep_table(logarithms: Sequence[float]) -> int:
-    """Append a table of logarithms of quantiles to ``QUANTILES`` and return its place. It is never removed."""
+    """Append a table of logarithms of quantiles to ``QUANTILES`` and return its offset. It is never removed."""
     assert len(logarithms) == TABLE_CELLS + 1
     with _KEEPING:
         place = len(QUANTILES)
@@ -168,7 +168,7 @@ def quantile(kind: int, a: float, b: float, floor: float, u: float, table: Seque
     """Return the value of a distribution at the uniform ``u``, at least ``floor``.
 
     The parameters ``a`` and ``b`` are: FIXED value, -; UNIFORM low, high; EXPONENTIAL mean, -; NORMAL mean, standard deviation;
-    LOGNORMAL mu, sigma; TABLE logarithm of the median, place of the table. ``table`` is for compiled code, which has its own
+    LOGNORMAL mu, sigma; TABLE logarithm of the median, offset of the table. ``table`` is for compiled code, which has its own
     copy of ``QUANTILES``.
     """
     if kind >= NORMAL:
@@ -177,7 +177,7 @@ def quantile(kind: int, a: float, b: float, floor: float, u: float, table: Seque
 
 
 def quantile_at_score(kind: int, a: float, b: float, floor: float, z: float, table: Sequence[float] = QUANTILES) -> float:
-    """Return the value at the normal score ``z`` of a distribution that is made of one (see ``quantile``)."""
+    """Return the value at the normal score ``z`` of a distribution that is a function of it (see ``quantile``)."""
     if kind == TABLE:
         x = (z + SCORE_LIMIT) * (TABLE_CELLS / (2.0 * SCORE_LIMIT))
         cell = int(x)

@@ -1,4 +1,4 @@
-"""Count and size the files of a table, and work out which manifests are merged and what a commit adds.
+"""Compute counts and sizes of the files of a table, the manifests to merge, and the effect of a commit.
 
 ``model`` is anything with the fields of ``endive.table.TableModel``, ``table`` with those of ``TableFiles`` and ``traits`` with
 those of ``Traits``: the dataclasses themselves, or records of the compiled engine.
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 NO_SNAPSHOT = 0
 """Kind of a commit that makes no snapshot."""
 ALL_MANIFESTS = -1
-"""Value in place of a number of manifests: all manifests of the table."""
+"""Value that stands for all manifests of the table."""
 
 
 def metadata_size(model: Any, snapshots: int) -> int:
@@ -40,7 +40,7 @@ def hits_of(table: Any, traits: Any) -> int:
 
 
 def merge_bins(count: int, size: int, least: int, target: int) -> tuple[int, int, int]:
-    """Return how a group of manifests is merged: full bins, manifests in each, manifests of the newest bin.
+    """Return the merge plan of a group of manifests: full bins, manifests in each, manifests of the newest bin.
 
     Manifests are packed from the oldest on into bins of ``target`` bytes. Full bins are merged; the newest, which is not full, is
     merged if it has ``least`` manifests (otherwise its number is 0). All manifests are assumed to have the mean size.
@@ -56,7 +56,7 @@ def merge_bins(count: int, size: int, least: int, target: int) -> tuple[int, int
 
 
 def bins_of(model: Any, manifests: int, size: int) -> tuple[int, int, int]:
-    """Return how a group of manifests of a table is merged (``merge_bins``), if manifests are merged at all."""
+    """Return the merge plan of a group of manifests of a table (``merge_bins``), if merging is enabled."""
     if not model.merge_manifests:
         return 0, 1, 0
     return merge_bins(manifests, size, model.min_count_to_merge, model.target_bytes)
@@ -68,7 +68,7 @@ def merged_away(bins: int, per_bin: int, newest: int) -> int:
 
 
 def young_before_start(interval_ms: float, cutoff_ms: float) -> int:
-    """Return how many of the snapshots that were committed every ``interval_ms`` before time 0 are not older than a time."""
+    """Return the number of snapshots not older than a time, of those that were committed every ``interval_ms`` before time 0."""
     if cutoff_ms > 0.0:
         return 0
     return int(min(-cutoff_ms / interval_ms, 1e15)) if interval_ms > 0.0 else 10**15

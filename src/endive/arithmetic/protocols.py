@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 _ROUNDING = 1e-9
-"""Added before rounding down, so that 10 x 0.1 is 1."""
+"""Tolerance that is added before rounding down, so that 10 x 0.1 is 1."""
 
 
 def step_count(step: Any, behind: int, lost: int, files: int, entries: int) -> int:

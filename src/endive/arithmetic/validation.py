@@ -1,4 +1,4 @@
-"""Review the snapshots since the start of an operation, one at a time, and derive what an attempt has to do.
+"""Review the snapshots since the start of an operation, one at a time, and derive the work of an attempt.
 
 ``record`` is anything with the fields of ``endive.table.SnapshotRecord``, ``table`` with those of ``TableFiles``, ``traits`` with
 those of ``Traits`` and ``handle`` with those of ``endive.transaction.iceberg.Handle``.
@@ -48,8 +48,8 @@ def is_start_expired(table: Any, start: int) -> bool:
 def review_record(found: Review, record: Any, traits: Any, in_range: bool, overlaps: bool, is_new: bool) -> Review:
     """Add a snapshot to the findings in newer ones.
 
-    ``in_range``: the range of its partitions has one that the operation writes; ``overlaps``: it may have written to one of them,
-    which matters only if it ``is_new`` since the last attempt or if nothing is kept between attempts.
+    ``in_range``: the range of its partitions includes one that the operation writes; ``overlaps``: it may have written to one of
+    them, which matters only if it ``is_new`` since the last attempt or if nothing is kept between attempts.
     """
     kind = record.kind
     added = 1 if kind & traits.reads_added else 0
@@ -87,7 +87,7 @@ def without_own(found: Review, own: int) -> Review:
 
 
 class Filtered(NamedTuple):
-    """Manifests that an attempt filters: those it rewrites, those it reads without a match, and the same of delete manifests."""
+    """Manifests that an attempt filters: those it rewrites and those it reads without a match, for data and delete manifests."""
 
     hits: int
     misses: int
@@ -96,7 +96,7 @@ class Filtered(NamedTuple):
 
 
 def manifests_to_filter(table: Any, handle: Any, traits: Any, found: Review) -> Filtered:
-    """Return the manifests that an attempt filters: the first attempt all that it depends on, later ones the new ones."""
+    """Return the manifests that an attempt filters: all relevant ones in the first attempt, only new ones in later attempts."""
     hits = 0 if handle.prepared else hits_of(table, traits)
     if handle.prepared and traits.hits and table.merges != handle.merges:
         hits = 1  # what it had found has been merged into another manifest
@@ -108,7 +108,7 @@ def manifests_to_filter(table: Any, handle: Any, traits: Any, found: Review) -> 
 
 
 def files_of_lost_attempts(handle: Any) -> int:
-    """Return the number of files of lost attempts that are deleted after a commit, with those that were merged away."""
+    """Return the number of files that are deleted after a commit: those of lost attempts and merged manifests."""
     return int(handle.lost + handle.made * handle.merged)
 
 

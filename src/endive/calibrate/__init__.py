@@ -8,4 +8,4 @@ class InputError(ValueError):
 
 
 class TooMuchWorkError(InputError):
-    """A valid configuration that would exceed the simulation budget; the message has the estimate."""
+    """A valid configuration that would exceed the simulation budget; the message contains the estimate."""

@@ -43,7 +43,7 @@ class Outcome:
     Attributes:
         success: Success rate, with its 95% interval.
         p50_ms: Median time to commit; infinite if fewer than half of the transactions commit, NaN if it is not known.
-        p95_ms: 95th percentile of the time to commit, likewise.
+        p95_ms: 95th percentile of the time to commit; infinite or NaN as ``p50_ms``.
         attempts: Attempts per transaction.
         commits_per_s: Throughput.
     """
@@ -91,7 +91,7 @@ def measure(path: Path, overrides: Mapping[str, Any], seeds: Sequence[int] = SEE
     """Run a configuration with each seed and return the outcome of each class.
 
     Raises:
-        TooMuchWorkError: The runs have more transactions than an answer is worth.
+        TooMuchWorkError: The runs exceed the largest number of transactions of an answer.
     """
     with _replications(path, overrides, len(seeds)) as (document, replications):
         runs = replications.measure(document, seeds)
@@ -139,7 +139,7 @@ def _check_work(path: Path, overrides: Mapping[str, Any], seeds: int) -> None:
         days = document.simulation.duration_ms / 86_400_000.0
         raise TooMuchWorkError(
             f"{path}: {seeds} runs of {days:,.3g} days are about {expected:,.0f} transactions, and at most {MOST_TRANSACTIONS:,} "
-            "are simulated for an answer; a smaller simulation.duration_ms makes it so"
+            "are simulated for an answer; reduce simulation.duration_ms"
         )
 
 
@@ -209,7 +209,7 @@ def fit_store(path: Path, durations_ms: Sequence[float], then: Mapping[str, Any]
     Args:
         path: Configuration.
         durations_ms: Observed durations.
-        then: Keys of the configuration that had other values at the time of the observation.
+        then: Configuration keys and their values at the time of the observation.
     """
     target, factor = float(np.median(durations_ms)), 1.0
     for _ in range(4):
@@ -229,7 +229,7 @@ def fit_think(path: Path, per_s: Mapping[str, float], then: Mapping[str, Any] | 
     Args:
         path: Configuration.
         per_s: Observed commits per second of each class.
-        then: Keys of the configuration that had other values at the time of the observation.
+        then: Configuration keys and their values at the time of the observation.
     """
     loops: dict[str, dict[str, Any]] = {name: deepcopy(read_toml(path)["workload"][name][CLOSED_LOOP.key]) for name in per_s}
     for _ in range(3 if loops else 0):

@@ -1,9 +1,9 @@
 """Recognize the arrivals of a class in the times of its commits: periodic, Poisson, bursts, a daily profile, or a closed loop.
 
 Writers of a closed loop wait for their own commits, so N writers never have more than N commits in flight. Where commit reports
-give the duration of commits, the largest number of commits in flight decides (``find_loop_by_overlap``). Without reports there is
-one more sign (``find_loop_by_evenness``): over many commits, counts vary less than those of random arrivals. A table near its limit
-evens out commits as well, so this alone is an assumption, with random arrivals at the other end of its range.
+give the duration of commits, the largest number of commits in flight decides (``find_loop_by_overlap``). Without reports,
+evenness is an indication (``find_loop_by_evenness``): over many commits, counts vary less than those of random arrivals. A
+saturated table also evens out commits, so this alone is an assumption; its range includes random arrivals.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ENOUGH = 1_000
 _MOST_TIMES = 1_000
 """Largest multiple of a round interval that is considered."""
 _TWICE = 0.02
-"""Probability of a second commit in a slot: a delayed one of the slot before."""
+"""Probability of a second commit in a slot: a delayed commit of the previous slot."""
 _TOGETHER, _STEADY = 0.8, 0.15
 """Limits of concentration and of the variation of gaps above which an interval cannot be distinguished from even gaps."""
 _CLEARLY, _MUCH = 7.0, 20.0
@@ -39,7 +39,7 @@ _CLEARLY, _MUCH = 7.0, 20.0
 _IN_WINDOW = 0.75
 """Share of a job's commits that are assumed not to be delayed."""
 _SILENT = 5
-"""Number of empty slots at the end of a history that is reported."""
+"""Number of empty slots at the end of a history from which they are reported."""
 _LEAST_PER_S = 1e-8  # once in three years
 _OF_SIXTY = (1, 2, 3, 5, 10, 15, 20, 30)
 _ROUND_MS = sorted(
@@ -86,7 +86,7 @@ def _periodic(times_ms: Floats, zero_ms: float, end_ms: float) -> Process | None
     last = max(math.floor((end_ms - zero_ms - earliest) / interval - 0.5), int(slots[-1]))  # the slot under way may still commit
     missed = 1.0 - len(slots) / (last - float(slots[0]) + 1.0)
     silent = last - int(slots[-1])
-    notes = (f"no commit in its last {silent} slots: it has ended, or fails since then",) if silent >= _SILENT else ()
+    notes = (f"no commit in its last {silent} slots: the job has ended, or has failed since then",) if silent >= _SILENT else ()
     words = f"every {interval / 1000.0:g} s, first at {earliest / 1000.0:.3f} s"
     if missed > 0.005:
         words += f", {100 * missed:.1f}% of the slots without a commit"
@@ -133,8 +133,8 @@ def _multiples(shortest: float, longest: float) -> dict[float, int]:
 def _likelihood(times_ms: Floats, interval: float) -> float:
     """Return the log-likelihood of the times if slots of an interval are filled or empty by chance.
 
-    Three of four commits lie in the narrowest window of their slot with that share, the others anywhere in it; a second commit
-    in a slot is rare.
+    Three of four commits lie in the narrowest window of the slot with that share, the others anywhere in the slot; a second
+    commit in a slot is rare.
     """
     count = len(times_ms)
     inside = math.ceil(_IN_WINDOW * count)
@@ -154,7 +154,7 @@ def _likelihood(times_ms: Floats, interval: float) -> float:
 def _likelihood_otherwise(gaps_ms: Floats, steady: bool) -> float:
     """Return the log-likelihood of the times for random commits, or for gaps as even as these.
 
-    Gaps that hardly vary, of commits that keep to their slots, are those of an interval.
+    Nearly constant gaps of commits in their slots indicate a fixed interval.
     """
     at_random = -len(gaps_ms) * (1.0 + math.log(max(float(gaps_ms.mean()), 1.0)))
     logarithms = np.log(np.maximum(gaps_ms, 1.0))
@@ -215,7 +215,7 @@ def _exposure(start_ms: float, end_ms: float) -> Floats:
 
 def _renewal(times_ms: Floats, per_s: float) -> Process:
     """Fit independent intervals: exponential, or lognormal if they vary more (bursts) or less."""
-    few = () if len(times_ms) >= 20 else (f"only {len(times_ms)} commits tell its rate",)
+    few = () if len(times_ms) >= 20 else (f"its rate is estimated from only {len(times_ms)} commits",)
     gaps = np.diff(times_ms)
     mean = 1e3 / per_s
     if len(gaps) < 20:
@@ -248,10 +248,10 @@ _MOST_CLIENTS = 64
 _BUSY = 0.5
 """Mean number of commits in flight above which a table evens out commits by itself."""
 _WINDOW = 10
-"""Mean number of commits in a stretch for the comparison of counts."""
+"""Mean number of commits per time interval in the comparison of counts."""
 _EVEN = 0.5
 AS_AT_RANDOM = 200
-"""Number of clients with random think times whose arrivals are practically random."""
+"""Number of clients with random think times from which arrivals are practically Poisson."""
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ class Loop:
     """Standard deviation of the think time divided by its mean."""
 
     def think_ms(self, clients: int, per_s_factor: float = 1.0) -> float:
-        """Return the cycle of a writer without its commit, for a number of writers and a factor on the rate."""
+        """Return the cycle time of a writer without its commit, for a number of writers and a factor on the rate."""
         return max(1e3 * clients / (self.per_s * per_s_factor) - self.commit_ms, 0.0)
 
     def keys(self, clients: int | None = None, *, per_s_factor: float = 1.0, runtime_ms: float = 0.0) -> dict[str, Any]:
@@ -296,13 +296,13 @@ class Loop:
         most = f"never more than {self.fewest} of its commits {'was' if self.fewest == 1 else 'were'} under way at once"
         waiting = "one writer that waits for its" if self.clients == 1 else f"{self.clients} writers that wait for their"
         if self.certain and self.commit_ms:
-            others = f" (or up to {self.most})" if self.most else "; random arrivals may be, too"
+            others = f" (or up to {self.most})" if self.most else "; random arrivals are also possible"
             bound = "" if self.most == self.clients else others
             return f"{most}, which random arrivals would hardly keep to: {waiting} commits{bound}"
         if self.commit_ms:
             return f"random arrivals, or {waiting} commits ({most})"
         text = "commits come more evenly over long stretches than at random: writers that wait for their commits, or a table at its"
-        return f"{text} limit, which evens out random arrivals; reports would tell"
+        return f"{text} limit, which evens out random arrivals; use --reports to distinguish them"
 
 
 def _distribution(mean_ms: float, variation: float) -> dict[str, Any]:
@@ -318,7 +318,7 @@ def _distribution(mean_ms: float, variation: float) -> dict[str, Any]:
 def find_loop_by_overlap(times_ms: Floats, durations_ms: Floats, failing: float = 0.0, most_attempts: int = 5) -> Loop | None:
     """Find a closed loop from the ends and durations of commits; None if there are too few commits.
 
-    ``failing`` is the share of failed operations, which were in flight too and have no report. An operation that succeeds makes at
+    ``failing`` is the share of failed operations, which were also in flight but have no report. An operation that succeeds makes at
     most ``most_attempts`` attempts, and loses each but the last to another commit. Hence about that number of commits are in flight
     at most, even with random arrivals, and only a smaller number indicates a closed loop.
     """
@@ -373,7 +373,7 @@ def _most_clients(observed: int, busy: float, looks: float) -> int:
 
 
 def _dispersion(times_ms: Floats, commits: float) -> float | None:
-    """Return variance over mean of the number of commits in stretches; None with fewer than 5 stretches."""
+    """Return variance / mean of the number of commits per time interval; None with fewer than 5 intervals."""
     width = commits * float(times_ms[-1] - times_ms[0]) / len(times_ms)
     edges = np.arange(times_ms[0], times_ms[-1] + 1e-6, width) if width > 0.0 else np.zeros(0)
     if len(edges) < 6:
@@ -383,7 +383,7 @@ def _dispersion(times_ms: Floats, commits: float) -> float | None:
 
 
 def _evenness(times_ms: Floats) -> float | None:
-    """Return the dispersion over long stretches, if it is far below that of random arrivals."""
+    """Return the dispersion over long time intervals, if it is far below that of random arrivals."""
     found = _dispersion(times_ms, _WINDOW)
     stretches = len(times_ms) / _WINDOW - 1.0
     if found is None or found > _EVEN or stats.chi2.cdf(stretches * found, stretches) > 1e-4:
@@ -398,7 +398,7 @@ def _by_short_windows(times_ms: Floats) -> int:
 
 
 def _think_variation(times_ms: Floats, durations_ms: Floats, clients: int, cycle_ms: float, commit_ms: float) -> float:
-    """Estimate the variation of think times: directly for one writer, from counts over long stretches for several."""
+    """Estimate the variation of think times: directly for one writer, from counts over long time intervals for several."""
     think = max(cycle_ms - commit_ms, 0.0)
     if think <= 0.0:
         return 0.0

@@ -1,4 +1,4 @@
-"""Assumptions for what a table's history does not contain, each with the keys at both ends of its range."""
+"""Assumptions about facts that a table's history does not contain, each with the keys at both ends of its range."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _runtimes(tree: Tree, classes: Sequence[ObservedClass]) -> Iterator[Assumpti
 
 
 def _split_think(section: Tree, cls: ObservedClass, low: Tree, high: Tree) -> None:
-    """Take a fifth of a writer's time between commits as its job; the range is none to all of it."""
+    """Assume a fifth of a writer's time between commits as job duration; the range is 0 to the whole time."""
     assert cls.loop is not None
     free_ms = cls.loop.think_ms(cls.loop.clients)
     for share, into in ((0.0, low), (1.0, high)):

@@ -73,7 +73,7 @@ _DURATIONS = (_FIRST, _P50, _P95)
 def list_start_keys(history: History, table: Mapping[str, object]) -> dict[str, int]:
     """Return the keys that set a model's table to its state at the start of a history.
 
-    There are none if the table of the configuration is not as imported.
+    There are none if the table of the configuration differs from the imported one.
     """
     then = history.manifests_at_start()
     as_imported = all(table.get(key) == getattr(history.state, key) for key in then)

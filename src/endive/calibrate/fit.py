@@ -133,7 +133,7 @@ def fit_sample(sample: Sample) -> Fit:
 
 
 def quantile_interval(x: Floats, p: float) -> tuple[float, float] | None:
-    """Return a 95% interval of a quantile from order statistics; None if too few values are beyond it."""
+    """Return a 95% interval of a quantile from order statistics; None if too few values lie beyond it."""
     n = len(x)
     if n * min(p, 1.0 - p) < 5.0:
         return None
@@ -172,7 +172,7 @@ def _growth(sample: Sample) -> tuple[float, bool]:
 
 
 def _missed(family: Family, x: Floats) -> str:
-    """Return the quantiles at which the family deviates by more than chance and more than matters."""
+    """Return the quantiles at which the family deviates significantly and by a relevant amount."""
     missed = []
     for p, value in zip(_CHECKED, family.quantile(_CHECKED), strict=True):
         interval = quantile_interval(x, float(p))
@@ -191,10 +191,10 @@ def _warnings(sample: Sample) -> list[str]:
     if n < LEAST:
         found.append(f"only {n} values: a lognormal is assumed, and its spread is a guess")
     if n * 0.01 < 5.0:
-        found.append(f"{n} values tell little about p99: 500 would")
+        found.append(f"{n} values are too few for a p99; use at least 500")
     if n >= 2 * LEAST:
         halves = float(np.median(x[: n // 2])), float(np.median(x[n // 2 :]))
         test = stats.mannwhitneyu(x[: n // 2], x[n // 2 :])
         if test.pvalue < 1e-4 and max(halves) > 1.2 * min(halves):
-            found.append(f"the second half is not like the first (medians {halves[0]:.3g} and {halves[1]:.3g} ms): it drifts")
+            found.append(f"latencies drift: the medians of the two halves are {halves[0]:.3g} and {halves[1]:.3g} ms")
     return found

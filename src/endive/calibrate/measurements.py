@@ -39,7 +39,7 @@ _STATUS = ("status", "status_code", "code", "outcome", "result")
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns of a measurement, and the unit of its latency. ``guessed`` describes the choices that the user did not make."""
+    """Columns of a measurement, and the unit of its latency. ``guessed`` describes the inferred choices."""
 
     operation: str | None
     latency: str
@@ -50,7 +50,7 @@ class Columns:
 
 
 def read_rows(path: Path) -> pa.Table:
-    """Read CSV, Parquet or JSON lines, by the name's ending (``.gz`` is understood for text). Raises InputError."""
+    """Read CSV, Parquet or JSON lines, by file extension (``.gz`` is supported for text). Raises InputError."""
     name = path.name.lower().removesuffix(".gz")
     if not name.endswith((*_PARQUET, *_JSON, *_TEXT)):
         endings = ".csv, .tsv, .parquet, .jsonl, and .gz of text, are read"
@@ -66,7 +66,7 @@ def read_rows(path: Path) -> pa.Table:
     try:
         table.column_names  # noqa: B018  names are decoded on access
     except UnicodeDecodeError:
-        raise InputError(f"{path}: the names of its columns are no text (UTF-8)") from None
+        raise InputError(f"{path}: the column names are not valid UTF-8") from None
     return table
 
 
@@ -81,9 +81,8 @@ def _read_rows(path: Path, name: str) -> pa.Table:
 
 
 def find_columns(names: Sequence[str], where: str, given: Mapping[str, str | None]) -> Columns:
-    """Find the columns of a measurement among ``names``. Raises InputError where nothing fits.
-
-    What is ``given`` is taken: columns of operation, latency, size and status, and the unit.
+    """Find the columns of a measurement among ``names``. Raises InputError if a column
+    cannot be found. ``given`` columns (operation, latency, size, status) and the ``given`` unit take precedence.
     """
     unit = given.get("unit")
     for key, column in given.items():
@@ -96,9 +95,7 @@ def find_columns(names: Sequence[str], where: str, given: Mapping[str, str | Non
         raise InputError(f"{where}: no column looks like a latency; name it with --latency; there are {in_short(', '.join(names))}")
     unit = unit or unit_of(latency)
     if unit is None:
-        raise InputError(
-            f"{where}: column {in_short(repr(latency))} does not say its unit; give it with --unit ({', '.join(UNITS)})"
-        )
+        raise InputError(f"{where}: column {in_short(repr(latency))} has no known unit; set it with --unit ({', '.join(UNITS)})")
     known = given.get("latency") is not None and given.get("unit") is not None
     guessed = [] if known else [f"latency from column {latency!r} in {unit}"]
     found: dict[str, str | None] = {}
@@ -189,9 +186,9 @@ def read_measurements(
 ) -> Measurements:
     """Read latencies from files.
 
-    ``columns`` names columns (operation, latency, size, status) and the unit, where they shall not be guessed; ``operation`` is
-    that of all rows where there is no column for it; ``renamed`` maps names in the files to those of ``OPERATIONS``. Raises
-    InputError.
+    ``columns`` sets the columns (operation, latency, size, status) and the unit that are not to be inferred; ``operation``
+    is the operation of all rows if there is no column for it; ``renamed`` maps names in the files to those of ``OPERATIONS``.
+    Raises InputError.
     """
     by_operation: dict[str, list[tuple[float, float | None]]] = {}
     notes: list[str] = []
@@ -201,7 +198,7 @@ def read_measurements(
         notes += [f"{path}: {guess}" for guess in found.guessed]
         dropped = _collect(by_operation, table, found, str(path), operation, renamed or {})
         if dropped:
-            why = "without a latency above 0, of a size that none is, or that are errors of the store"
+            why = "without a positive latency, with an invalid size, or with an error of the store"
             notes.append(f"{path}: {dropped:,} rows {why}, were left out")
     if not by_operation:
         raise InputError("there are no latencies in these files")
@@ -249,7 +246,7 @@ def _texts(table: pa.Table, column: str | None) -> list[str]:
 
 
 def _with_status(operation: str, status: str) -> str | None:
-    """Return the operation for an outcome: a failed condition has an operation of its own, an error has none."""
+    """Return the operation for an outcome: a failed condition is a separate operation, an error has none."""
     word = status.strip().lower()
     if any(mark in word for mark in _REFUSED):
         return _FAILED.get(operation, operation if operation in _FAILED.values() else None)
@@ -270,7 +267,5 @@ def operation_of(name: str, where: str, renamed: Mapping[str, str]) -> str:
     if word in _KNOWN:
         return _KNOWN[word]
     near = difflib.get_close_matches(word, _KNOWN, n=1)
-    hint = f"; {near[0]!r} is near" if near else ""
-    raise InputError(
-        f"{where}: operation {name!r} is not known{hint}; say what it is with --rename {name}=read (or write, cas, ...)"
-    )
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise InputError(f"{where}: operation {name!r} is unknown{hint}; map it with --rename {name}=read (or write, cas, ...)")

@@ -21,7 +21,7 @@ from endive.workload.arrivals import CLOSED_LOOP, PERIODIC_JOB
 _LEAST = 8
 """Smallest number of commits of a part of a split group."""
 _GAP = 8.0
-"""Ratio of the numbers of added files, with none between, from which commits belong to two kinds of jobs."""
+"""Smallest gap (ratio) in the numbers of added files that separates two kinds of jobs."""
 _JAVA_ENGINES = ("spark", "flink", "trino", "hive", "presto", "dremio", "impala", "kafka")
 
 
@@ -40,7 +40,7 @@ class ObservedClass:
     guessed: str = ""
     """Reason for the choice of the operation if the history does not record it."""
     loop: Loop | None = None
-    """Closed loop of writers that wait for their own commits; None if there is no sign of one."""
+    """Closed loop of writers that wait for their own commits; None if none was detected."""
     client: str = ICEBERG.name
     """Commit path of the library that made the commits."""
     isolation: str | None = None
@@ -66,18 +66,18 @@ def client_of(history: History) -> tuple[str, str]:
         return ICEBERG.name, "summaries name Iceberg's Java library, or an engine that uses it"
     if any(c.operation == "replace" or _deletes_with([c]) for c in history.commits):
         return ICEBERG.name, "there are compactions or delete files, which PyIceberg does not write"
-    return PYICEBERG.name, "summaries name no engine, as those of PyIceberg; say --client iceberg if it was another"
+    return PYICEBERG.name, "summaries contain no engine, as with PyIceberg; use --client iceberg for another client"
 
 
 def _nameless(history: History) -> set[int]:
-    """Return the snapshots that name no library after others did: old releases of the Java library name none."""
+    """Return the snapshots without a library name that follow snapshots with one: old releases of the Java library write none."""
     named = [commit.timestamp_ms for commit in history.commits if _names_java(commit)]
     since = min(named, default=math.inf)
     return {commit.snapshot_id for commit in history.commits if commit.timestamp_ms > since and not _names_java(commit)}
 
 
 def _names_java(commit: Commit) -> bool:
-    """Return whether a summary names Iceberg's Java library."""
+    """Return whether a summary contains the name of Iceberg's Java library."""
     known = bool(commit.engine) or "iceberg-version" in commit.summary or "manifests-created" in commit.summary
     return known and not _names_pyiceberg(commit)
 
@@ -91,7 +91,7 @@ def observe_classes(
 ) -> list[ObservedClass]:
     """Group the commits of a history, with their reports, into classes; times count from ``start_ms``.
 
-    ``split_clients``: commits that name no library, where others do, form classes of their own, on PyIceberg's path.
+    ``split_clients``: commits without a library name form separate classes on PyIceberg's path, if other commits have one.
     """
     known = {report.snapshot_id: report for report in reports}
     retries = history.properties.get("commit.retry.num-retries", "")

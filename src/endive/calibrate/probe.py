@@ -210,7 +210,7 @@ class StoreTarget(Target):
         put = partial(self._store.put, f"{self._folder}/pointer", mode={"e_tag": self._pointer["e_tag"]})
         content = f"{self._round:0256d}".encode()  # an etag is a hash: repeated content would have the same etag
         self._pointer = probe.time_request("cas", 256, partial(put, content))
-        otherwise = f"{self.name}: overwrote an object whose etag had changed: it does not keep conditions"
+        otherwise = f"{self.name}: overwrote an object whose ETag had changed: it does not support conditional writes"
         probe.time_rejection(256, partial(put, b"x" * 256), PreconditionError, otherwise)
 
     def _create(self, probe: Probe) -> None:
@@ -221,7 +221,7 @@ class StoreTarget(Target):
         put = partial(self._store.put, key, mode="create")
         probe.time_request("cas", 256, partial(put, b"1" * 256))
         self._written.add(key)
-        otherwise = f"{self.name}: created a file that was there already: it does not keep conditions"
+        otherwise = f"{self.name}: overwrote an existing file: it does not support conditional writes"
         probe.time_rejection(256, partial(put, b"2" * 256), AlreadyExistsError, otherwise)
 
     def _key(self, name: str) -> str:

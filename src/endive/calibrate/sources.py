@@ -90,7 +90,7 @@ def _first_line(error: BaseException) -> str:
 def _with_manifests(history: History, metadata: str) -> History:
     """Return the history with the sizes from the current manifest list, if that can be read.
 
-    A list in another store than its ``metadata`` is not read: a file may come from anywhere, and does not say whom to call.
+    A list in another store than its ``metadata`` is not read: an untrusted file must not determine which servers are contacted.
     """
     if history.manifest_list is None:
         return history

@@ -26,7 +26,7 @@ EXIT_TERMINATED = 143
 
 app = typer.Typer(
     name="endive",
-    help="Simulate Apache Iceberg's optimistic concurrency control: when commits saturate, what makes them slow, and what helps.",
+    help="Simulate Apache Iceberg's optimistic concurrency control: when commits saturate, why they are slow, and what helps.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -52,7 +52,7 @@ def main(
 
 @contextmanager
 def command(json: bool) -> Iterator[Output]:
-    """Give a command its output, and turn what it raises into a message and an exit code."""
+    """Pass the output to a command, and convert its exceptions to a message and an exit code."""
     output = output_for(json)
     with exit_codes(output):
         yield output
@@ -60,14 +60,14 @@ def command(json: bool) -> Iterator[Output]:
 
 @contextmanager
 def exit_codes(output: Output) -> Iterator[None]:
-    """Turn errors into messages and exit codes: 2 for usage and configuration, 1 for the rest, 130 for Ctrl-C."""
+    """Convert errors to messages and exit codes: 2 for usage and configuration, 1 for other errors, 130 for Ctrl-C."""
     signal.signal(signal.SIGTERM, _terminate)
     try:
         yield
     except (typer.Exit, typer.Abort):
         raise
     except KeyboardInterrupt:
-        output.error("interrupted; nothing was left half-written")
+        output.error("interrupted; no incomplete files were left")
         output.result({"errors": [{"message": "interrupted"}]})
         raise typer.Exit(EXIT_INTERRUPTED) from None
     except BrokenPipeError:  # such as `endive run FILE | head`
@@ -80,7 +80,7 @@ def exit_codes(output: Output) -> Iterator[None]:
 
 
 def _fail_by(output: Output, error: Exception) -> None:
-    """End a command by an error that is intended for its user, and return for others. Their modules are imported only now."""
+    """Exit with the message of an error that is intended for users; return for other errors."""
     from endive.config import ConfigError
 
     if isinstance(error, ConfigError):
@@ -105,7 +105,7 @@ def _fail_by(output: Output, error: Exception) -> None:
 
 
 def fail(output: Output, message: str, code: int = EXIT_USAGE) -> NoReturn:
-    """End a command by an error message, as text or as JSON, and an exit code. Raises ``typer.Exit``."""
+    """Exit with an error message, as text or as JSON, and an exit code. Raises ``typer.Exit``."""
     output.error(message)
     output.result({"errors": [{"message": message}]})
     raise typer.Exit(code) from None
@@ -121,8 +121,7 @@ def refuse(source: str, message: str, key: str = "") -> NoReturn:
 def leave(code: int) -> NoReturn:
     """End this process at once, after its exit handlers.
 
-    After an interruption a thread may still be waiting inside a library, and the end of the interpreter does not wait for it: it
-    would crash there.
+    After an interruption a thread may still wait inside a library, which would crash during interpreter shutdown.
     """
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
@@ -132,14 +131,14 @@ def leave(code: int) -> NoReturn:
 
 
 def _terminate(signal_number: int, frame: FrameType | None) -> None:
-    """Leave as on Ctrl-C, so that nothing is left half-written."""
+    """Exit as on Ctrl-C, so that no incomplete files are left."""
     raise SystemExit(EXIT_TERMINATED)
 
 
 def _explained(error: OSError) -> str:
     """Return the file and the error."""
     if isinstance(error, FileExistsError | NotADirectoryError):
-        return f"{error.filename}: a file is where a directory should be"
+        return f"{error.filename}: is a file, but must be a directory"
     return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
 
 

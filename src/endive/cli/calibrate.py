@@ -24,24 +24,23 @@ def calibrate(
         list[Path], typer.Argument(metavar="FILE", help="Measured latencies: CSV, Parquet or JSON lines.", show_default=False)
     ],
     out: Annotated[Path, output_option("Latency profile to write (TOML).", "FILE")] = Path("store.toml"),
-    operation: Annotated[str | None, typer.Option(metavar="NAME", help="Operation of all rows, if no column has it.")] = None,
-    operation_column: Annotated[str | None, typer.Option(metavar="NAME", help="Column of operations. Default: inferred.")] = None,
-    latency: Annotated[str | None, typer.Option(metavar="NAME", help="Column of latencies. Default: inferred.")] = None,
-    bytes_: Annotated[
-        str | None, typer.Option("--bytes", metavar="NAME", help="Column of sizes in bytes. Default: inferred.")
+    operation: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Operation of all rows, if there is no operation column.")
     ] = None,
-    status: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column of outcomes (412: rejected). Default: inferred.")
-    ] = None,
+    operation_column: Annotated[str | None, typer.Option(metavar="NAME", help="Operation column. Default: inferred.")] = None,
+    latency: Annotated[str | None, typer.Option(metavar="NAME", help="Latency column. Default: inferred.")] = None,
+    bytes_: Annotated[str | None, typer.Option("--bytes", metavar="NAME", help="Size column, in bytes. Default: inferred.")] = None,
+    status: Annotated[str | None, typer.Option(metavar="NAME", help="Status column (412: rejected). Default: inferred.")] = None,
     unit: Annotated[
         str | None, typer.Option(metavar="UNIT", help="Unit of latencies: ns, us, ms, s. Default: from the column's name.")
     ] = None,
-    rename: Annotated[
-        list[str], typer.Option(metavar="NAME=OPERATION", help="Operation that a name in the files stands for.")
-    ] = [],  # noqa: B006
-    base: Annotated[str | None, typer.Option(metavar="PROVIDER", help="Provider for operations that were not measured.")] = None,
+    rename: Annotated[list[str], typer.Option(metavar="NAME=OPERATION", help="Map a name in the files to an operation.")] = [],  # noqa: B006
+    base: Annotated[
+        str | None,
+        typer.Option(metavar="PROVIDER", help="Provider whose latencies are used for operations that were not measured."),
+    ] = None,
     figure: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Figure of the fit, .svg or .png. Default: next to the profile.")
+        Path | None, typer.Option(metavar="FILE", help="File of the fit figure, .svg or .png. Default: next to the profile.")
     ] = None,
     no_figure: Annotated[bool, typer.Option("--no-figure", help="Do not draw the figure.")] = False,
     json: JsonFlag = False,
@@ -99,7 +98,7 @@ def show_fits(output: Output, fits: Sequence[Fit], base: StorageProfile | None) 
         )
         for each in summaries
     ]
-    output.table("Fitted latencies (of an empty object, where the size matters)", header, rows)
+    output.table("Fitted latencies (size-dependent ones: of an empty object)", header, rows)
     output.text(*(f"uncertain: {each['operation']}: {warning}" for each in summaries for warning in each["warnings"]))
     output.text(*(f"assumed: {name}: {why}" for name, why in assumed.items()))
     return {"fits": summaries, "assumed": assumed}
@@ -124,5 +123,5 @@ def _base(name: str | None) -> StorageProfile | None:
     if name.endswith(".toml"):
         return load_profile(Path(name))
     if name not in builtin_profiles():
-        raise InputError(f"--base {name}: there is no such provider; there are {', '.join(builtin_profiles())}")
+        raise InputError(f"--base {name}: unknown provider; allowed are {', '.join(builtin_profiles())}")
     return builtin_profiles()[name]

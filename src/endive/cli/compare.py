@@ -44,7 +44,11 @@ def compare(
     metric: Annotated[list[str], typer.Option("--metric", metavar="NAME", help="Metric to compare; may be repeated.")] = [],  # noqa: B006
     fail_if: Annotated[
         list[str],
-        typer.Option("--fail-if", metavar="CONDITION", help='Exit with 3 if B meets it: "success < 99%", "p99 > 110% of A".'),
+        typer.Option(
+            "--fail-if",
+            metavar="CONDITION",
+            help='Exit with 3 if B meets the condition, such as "success < 99%" or "p99 > 110% of A".',
+        ),
     ] = [],  # noqa: B006
     junit: JunitOption = None,
     seeds: SeedsOption = None,
@@ -56,7 +60,7 @@ def compare(
         str | None,
         typer.Option(metavar="METRIC", help="Metric to rank by, such as success(compaction). Default: that of the study."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Run the short form of the study's [quick].")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run the short form of the study, as defined in [quick].")] = False,
     warmup: WarmupOption = None,
     cooldown: CooldownOption = 0.0,
     out: Annotated[Path, output_option("Directory of runs.")] = Path("compare"),
@@ -65,7 +69,7 @@ def compare(
 ) -> None:
     """Compare configurations, experiments or scenarios with the first, with 95% intervals over paired seeds.
 
-    Two are compared metric by metric; more, or the scenarios of a study, are ranked, with intervals that hold simultaneously.
+    Two sources are compared metric by metric. More sources, or the scenarios of a study, are ranked, with simultaneous intervals.
 
     --precision is that of the differences: of --question or --metric, or else of success and p95.
 
@@ -211,7 +215,7 @@ def _show_ranking(
         title, metric = name_subject(ranking.subject), ranking.subject.metric
         rows = [(each.name, format_value(metric, each.estimate), describe_ranked_side(each)) for each in ranking.sides]
         output.table(f"\n{title[:1].upper()}{title[1:]}", ("", "", "verdict"), rows)
-    several = f"the intervals of all {found.corrected} comparisons hold together"
+    several = f"the intervals of all {found.corrected} comparisons hold jointly"
     together = "the interval holds" if found.corrected == 1 else several
     output.text(f"\nAgainst {found.baseline}; with 95% confidence {together}.")
     output.text(

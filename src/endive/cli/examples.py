@@ -76,7 +76,7 @@ def find_example(name: str) -> Example:
         from endive.config import ConfigError, Problem
         from endive.config.errors import nearest
 
-        raise ConfigError("examples", [Problem("", f"there is no example {name!r}; {nearest(name, known)}")])
+        raise ConfigError("examples", [Problem("", f"unknown example {name!r}; {nearest(name, known)}")])
     return known[name]
 
 
@@ -97,7 +97,7 @@ def list_(context: typer.Context, json: JsonFlag = False) -> None:
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the example.", show_default=False)], json: JsonFlag = False
 ) -> None:
-    """Print the file of an example, to start your own study from."""
+    """Print the file of an example, for example as a template for your own study."""
     with command(json) as output:
         example = find_example(name)
         text = example.path.read_text(encoding="utf-8")
@@ -109,7 +109,7 @@ def show(
 def run(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the example.", show_default=False)],
     full: Annotated[
-        bool, typer.Option("--full/--quick", help="The whole study, or its short form of less than a minute. Default: --quick.")
+        bool, typer.Option("--full/--quick", help="Run the whole study, or its short form of less than a minute.")
     ] = False,
     out: Annotated[Path | None, output_option(f"Directory of results. Default: {_OUT}/NAME, or NAME-full.")] = None,
     master: MasterOption = None,

@@ -27,7 +27,7 @@ app.add_typer(commands, name="experiments")
 _SHOWN = 20
 _EVERY_SECONDS = 2.0
 _BYTES_PER_ROW = 8_000
-"""Of a row as Python has it, for the checker of histories."""
+"""Columns of a row for the history check."""
 
 
 @commands.command("list")
@@ -82,7 +82,7 @@ def show(
         found = [each for each in find_experiments(root) if each.name.startswith(name)]
         if len(found) != 1:
             names = ", ".join(each.name for each in found)
-            output.error(f"{root}: no experiment begins with {name!r}" if not found else f"{name!r} may be {names}")
+            output.error(f"{root}: no experiment name starts with {name!r}" if not found else f"{name!r} is ambiguous: {names}")
             raise typer.Exit(EXIT_USAGE)
         (experiment,) = found
         try:
@@ -106,10 +106,10 @@ def show(
 
 @commands.command()
 def verify(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
-    """Check that every run is complete: checksums of results, rows that the model can produce, counts against summaries.
+    """Check that every run is complete: checksums of results, invariants of rows, counts against summaries.
 
-    Also checks configurations against the parameters of their runs, studies against their plans, and the checksums of metrics. Of a
-    study that `endive pack` packed, the checksums of all files.
+    Also checks configurations against the parameters of their runs, studies against their plans, and the checksums of metrics. For
+    a study packed by `endive pack`, also checks the checksums of all files.
     """
     with command(json) as output:
         from endive.runs.contents import configuration_problem, results_problem
@@ -178,10 +178,9 @@ def _history(run: StoredRun) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
 
 @commands.command()
 def check(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
-    """Check the histories of runs with a trace: no lost update, none applied twice, no commit that should be rejected.
+    """Check the histories of runs with a trace: no lost updates, no duplicate commits, no commits that should have been rejected.
 
-    A trace is written by `endive run --trace`. In the directory of a recording of `endive lab`, the commits of real clients are
-    checked.
+    A trace is written by `endive run --trace`. If DIR is a recording of `endive lab`, the commits of real clients are checked.
     """
     with command(json) as output:
         from endive.lab.recording import REQUESTS
@@ -219,7 +218,7 @@ def check(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
             output.error(f"{each['experiment']} seed {each['seed']}: {each['problem']}")
         output.text(f"{checked} histories, {len(problems)} problems; {untraced} runs have no trace")
         if wrong:
-            output.text(f"{len(wrong)} outcomes were reported wrongly, or applied twice, because responses were lost or rejected:")
+            output.text(f"{len(wrong)} commits were reported wrongly, or applied twice, because responses were lost or rejected:")
             for each in wrong[:_SHOWN]:
                 output.text(f"  {each['experiment']} seed {each['seed']}: {each['outcome']}")
             if len(wrong) > _SHOWN:
@@ -237,19 +236,18 @@ def _check_recording(path: Path, output: Output) -> None:
     found = check_history(requests)
     output.result({"commits": sum(each.is_commit for each in requests), "reported_wrongly": [asdict(each) for each in found]})
     output.text(*(each.sentence for each in found))
-    output.text(
-        f"{sum(each.is_commit for each in requests)} commit requests, {len(found)} outcomes that clients cannot know or repeated"
-    )
+    commits = sum(each.is_commit for each in requests)
+    output.text(f"{commits} commit requests; {len(found)} commits were repeated or have an outcome that the client cannot know")
 
 
 @commands.command()
 def remove(
     root: RootArgument = ROOT,
     incomplete: Annotated[
-        bool, typer.Option("--incomplete", help="Incomplete runs, and files that killed processes left.")
+        bool, typer.Option("--incomplete", help="Select incomplete runs and files left by killed processes.")
     ] = False,
-    old: Annotated[bool, typer.Option("--old", help="Experiments of another version of the model.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it they are listed.")] = False,
+    old: Annotated[bool, typer.Option("--old", help="Select experiments of another model version.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove the listed runs and files. Default: only list them.")] = False,
     json: JsonFlag = False,
 ) -> None:
     """Remove runs that are incomplete or experiments of an old version."""
@@ -257,7 +255,7 @@ def remove(
         from endive.runs.stored import removable
 
         if not (incomplete or old):
-            output.error("nothing to remove: pass --incomplete, --old, or both")
+            output.error("nothing selected; use --incomplete, --old, or both")
             raise typer.Exit(EXIT_USAGE)
         found = removable(root, incomplete=incomplete, old=old)
         folders = [path for path in found if path.is_dir()]
@@ -282,7 +280,7 @@ def watch(
 ) -> None:
     """Watch the sweeps of a directory: finished runs and estimated time left.
 
-    It only reads files, so it works from another terminal or machine. It ends when all runs are done.
+    It only reads files, so it works from another terminal or machine. It exits when all runs are done.
 
     Exit codes: 1 if a sweep was stopped before its end, otherwise 0.
     """
@@ -323,6 +321,6 @@ def describe_progress(each: StudyProgress) -> str:
     if each.state == "finished":
         return f"{runs}, finished"
     if each.state == "stopped":
-        return f"{runs}; stopped, the same command resumes it"
+        return f"{runs}; stopped; run the same command to resume it"
     left = "" if each.seconds_left is None else f", about {format_duration(round(each.seconds_left) * 1000.0)} left"
     return f"{runs} after {format_duration(round(each.elapsed_seconds) * 1000.0)}{left}"

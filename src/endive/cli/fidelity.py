@@ -43,7 +43,7 @@ def fidelity(
         rows = simulate(config, {**_table_then(config, sources, changes), **changes}, range(1, _SEEDS + 1))
         comparisons = correct_verdicts([each for source in sources for each in _compare(source, rows)])
         if not comparisons:
-            raise InputError(f"{', '.join(against)}: nothing can be compared: no operation has 20 commits on both sides")
+            raise InputError(f"{', '.join(against)}: cannot compare: no operation has at least 20 commits in both sources")
         verdict, reasons = combine_verdicts(comparisons), explain(comparisons)
         output.table(
             f"{config} against {', '.join(against)}",
@@ -66,7 +66,7 @@ def _read(source: str, catalog: str | None) -> Source:
 
 
 def _table_then(config: Path, sources: list[Source], changes: dict[str, Any]) -> dict[str, Any]:
-    """Let the model begin with the table as it was when the history that it is compared with begins."""
+    """Set the initial table of the model to its state at the start of the history."""
     from endive.calibrate.fidelity import list_start_keys
     from endive.calibrate.table_history import History
     from endive.config.load import load_document

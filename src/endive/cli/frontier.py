@@ -1,4 +1,4 @@
-"""``endive frontier``: the load from which on a condition is met."""
+"""``endive frontier``: the lowest load at which a condition is met."""
 
 from __future__ import annotations
 
@@ -42,8 +42,12 @@ def frontier(
         typer.Option("--from", metavar="LOAD", help="First load, such as 10 or 5min. Default: that of the file."),
     ] = None,
     to: Annotated[str | None, typer.Option(metavar="LOAD", help="Highest load. Default: 1,024 times the first.")] = None,
-    tolerance: Annotated[str | None, typer.Option(metavar="SHARE", help="Width of the interval to reach. Default: 5%.")] = None,
-    seeds: Annotated[str | None, typer.Option(metavar="N|0-B", help="Seeds at each load: 5 or 0-4. Default: 5.")] = None,
+    tolerance: Annotated[
+        str | None, typer.Option(metavar="SHARE", help="Relative width of the interval at which the search stops. Default: 5%.")
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(metavar="N|0-B", help="Number of seeds per load, such as 5 or 0-4. Default: 5.")
+    ] = None,
     max_seeds: Annotated[
         int | None,
         typer.Option(
@@ -59,7 +63,7 @@ def frontier(
     warmup: WarmupOption = None,
     cooldown: CooldownOption = 0.0,
     set_: SetOption = [],  # noqa: B006
-    quick: Annotated[bool, typer.Option("--quick", help="Run the short form of the study's [quick].")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run the short form of the study, as defined in [quick].")] = False,
     out: Annotated[Path | None, output_option("Directory to write the answer and the runs to. Default: frontier/NAME.")] = None,
     dry_run: DryRunFlag = False,
     allow_code: AllowCodeOption = False,
@@ -138,7 +142,7 @@ def _share(text: str) -> float:
 
 
 def _given(load: str | None) -> float | str | None:
-    """Return a load as it was typed: a number, or text such as 5min."""
+    """Parse a load: a number, or a duration such as 5min."""
     try:
         return None if load is None else float(load)
     except ValueError:

@@ -37,7 +37,7 @@ ClientOption = Annotated[
     typer.Option(
         metavar="CLIENT",
         callback=check_client,
-        help="Client that wrote the table: iceberg (Java) or pyiceberg. Default: the client that snapshot summaries name.",
+        help="Client that wrote the table: iceberg (Java) or pyiceberg. Default: detected from snapshot summaries.",
     ),
 ]
 TableArgument = Annotated[
@@ -66,7 +66,8 @@ def import_(
     ] = None,
     client: ClientOption = None,
     answer: Annotated[
-        bool, typer.Option("--answer/--no-answer", help="Also simulate the table, over the range of the assumptions.")
+        bool,
+        typer.Option("--answer/--no-answer", help="Also simulate the table and print the range of results over the assumptions."),
     ] = True,
     json: JsonFlag = False,
 ) -> None:
@@ -97,7 +98,7 @@ def import_(
         if answer and not not_fitted:
             _answer(output, out, imported, result)
         output.result(result)
-        output.text(f"\nwrote {', '.join(str(path) for path in written)}; now: endive run {out}")
+        output.text(f"\nwrote {', '.join(str(path) for path in written)}; next: endive run {out}")
 
 
 def read_table(
@@ -128,9 +129,8 @@ def _answer(output: Output, out: Path, imported: Imported, result: dict[str, Any
 
 
 def write_imported(imported: Imported, out: Path, reports: Sequence[CommitReport]) -> tuple[list[Path], list[str]]:
-    """Write the configuration, its assumptions and, where reports tell latencies, the store that fits them.
-
-    Returns the files, and what was left as it is because it would take too much to simulate.
+    """Write the configuration, its assumptions and, if reports contain latencies, the fitted store. Returns the
+    files, and notes on fits that were skipped because they would take too long.
     """
     from endive.calibrate import TooMuchWorkError
     from endive.calibrate.table_import import assumptions_path, assumptions_text, configuration_text
@@ -154,7 +154,7 @@ def write_imported(imported: Imported, out: Path, reports: Sequence[CommitReport
 
 
 def _fit_latencies(imported: Imported, out: Path, single_attempts_ms: list[float]) -> Path:
-    """Write a store at which commits of one attempt last as long as was seen, and the configuration with it."""
+    """Write a store with which commits of one attempt take the observed time, and the configuration with it."""
     from endive.calibrate.answers import fit_store
     from endive.calibrate.profile import scaled_profile_text
     from endive.calibrate.table_import import configuration_text
@@ -171,7 +171,7 @@ def _fit_latencies(imported: Imported, out: Path, single_attempts_ms: list[float
 
 
 def _fit_loops(imported: Imported, out: Path) -> None:
-    """Write the configuration again with think times at which writers that wait commit as often as was seen."""
+    """Write the configuration again with think times with which closed-loop writers commit at the observed rate."""
     from endive.calibrate.answers import fit_think
     from endive.calibrate.table_import import configuration_text
     from endive.output_files import write_text
@@ -186,7 +186,7 @@ def _fit_loops(imported: Imported, out: Path) -> None:
 
 
 def answer_data(answer: Answer) -> dict[str, Any]:
-    """Return an answer for JSON; what is not known is null."""
+    """Return an answer for JSON; unknown values are null."""
     return {
         "class": answer.name,
         "success": finite(answer.base.success),

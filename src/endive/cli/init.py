@@ -15,7 +15,7 @@ from endive.cli.options import ForceFlag, check_new
 SIMPLE = "simple"
 """Name of the starter configuration, with most keys as comments."""
 DEFAULT_SYSTEM = "rest"
-"""Default system, also where there is no terminal to ask on."""
+"""Default system, also without a terminal."""
 SHORT_NAMES = {"files": "files_s3"}
 
 
@@ -44,7 +44,7 @@ def init(
         chosen = _ask(texts) if asked else system or DEFAULT_SYSTEM
         write_text(path, _text_of(chosen, texts))
         output.result({"written": str(path), "system": chosen})
-        output.text(f"wrote {path} ({chosen}); now: endive run {path}")
+        output.text(f"wrote {path} (system: {chosen}); next: endive run {path}")
         if system is None and not asked:
             output.text(f"Other systems (--for): {', '.join(name for name in texts if name != chosen)}")
 
@@ -77,5 +77,5 @@ def _text_of(system: str, texts: dict[str, str]) -> str:
 
     name = SHORT_NAMES.get(system, system)
     if name not in texts:
-        refuse("--for", f"there is no system {system!r}; {nearest(system, [*texts, *SHORT_NAMES])}")
+        refuse("--for", f"unknown system {system!r}; {nearest(system, [*texts, *SHORT_NAMES])}")
     return texts[name]

@@ -34,31 +34,30 @@ _RIVALS = "Rivals"
 def lab(
     context: typer.Context,
     config: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="Configuration of latencies, catalog and failures. Default: none of them.")
+        Path | None,
+        typer.Argument(metavar="FILE", help="Configuration of latencies, catalog and failures. Default: no latencies or failures."),
     ] = None,
     out: Annotated[Path, output_option("Directory of the recording.")] = Path("lab"),
-    directory: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep objects as files here, not in memory.")] = None,
+    directory: Annotated[Path | None, typer.Option(metavar="DIR", help="Store objects as files here, not in memory.")] = None,
     memory: Annotated[int, typer.Option(metavar="MIB", min=1, max=1_000_000, help="Maximum size of all objects in memory.")] = 1024,
     seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Seed of latencies and failures.")] = None,
     slow_share: Annotated[
         float, typer.Option("--slow-responses", metavar="SHARE", min=0.0, max=1.0, help="Share of responses that are slow.")
     ] = 0.0,
     slow_ms: Annotated[float, typer.Option(metavar="MS", min=0.0, max=3.6e6, help="Delay of slow responses.")] = 5_000.0,
-    store_port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Port of the object store; 0: a free one.")] = 0,
-    catalog_port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Port of the catalog; 0: a free one.")] = 0,
+    store_port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Port of the object store; 0: any free port.")] = 0,
+    catalog_port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Port of the catalog; 0: any free port.")] = 0,
     rivals: Annotated[
         bool,
         typer.Option("--rivals", help="Commit the snapshots of FILE's classes at their simulated times.", rich_help_panel=_RIVALS),
     ] = False,
     job: Annotated[
         str | None,
-        typer.Option(metavar="CLASS", help="Class that COMMAND stands for: it has no rivals of its own.", rich_help_panel=_RIVALS),
+        typer.Option(metavar="CLASS", help="Class that COMMAND replaces in the simulation.", rich_help_panel=_RIVALS),
     ] = None,
     table: Annotated[
         list[str],
-        typer.Option(
-            metavar="NAME", help="Table of the rivals, such as db.events; give it once per table.", rich_help_panel=_RIVALS
-        ),
+        typer.Option(metavar="NAME", help="Table of the rivals, such as db.events; may be repeated.", rich_help_panel=_RIVALS),
     ] = [],  # noqa: B006
     set_: SetOption = [],  # noqa: B006
     json: JsonFlag = False,
@@ -113,7 +112,7 @@ def _wait(opened: Lab, output: Output) -> int:
     with suppress(KeyboardInterrupt):
         output.text(f"Object store: {opened.store_url}", f"REST catalog: {opened.catalog_url}", "")
         output.verbatim("\n".join(f"export {name}={shlex.quote(value)}" for name, value in opened.environment().items()))
-        output.note("reachable from this machine only; Ctrl-C ends it")
+        output.note("reachable from this machine only; press Ctrl-C to stop")
         signal.pause()
     return 0
 
@@ -141,7 +140,7 @@ def _rivals(
 
 
 def _show(output: Output, opened: Lab, files: Sequence[Path], code: int) -> None:
-    """Print what clients met: commits with their conflicts and times, and requests by operation."""
+    """Print the results of clients: commits with their conflicts and times, and requests by operation."""
     from endive.lab.history import check_history
     from endive.lab.recording import as_data, summarize_commits
 
@@ -164,7 +163,7 @@ def _show(output: Output, opened: Lab, files: Sequence[Path], code: int) -> None
     output.text("", f"Rivals committed {rival_commits} snapshots." if rival_commits else None)
     output.text(f"wrote {' and '.join(map(str, files))}")
     if opened.recording.left_out:
-        output.note(f"{opened.recording.left_out} requests are not recorded: there were too many")
+        output.note(f"{opened.recording.left_out} requests were not recorded, because the recording is full")
     output.result(
         {
             "exit_code": code,

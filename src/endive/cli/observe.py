@@ -23,15 +23,18 @@ def observe(
     operation: Annotated[str, typer.Option(metavar="NAME", help="Operation that COMMAND commits.")] = "fast_append",
     rivals: Annotated[str, typer.Option(metavar="N,...", help="Numbers of rival commits between load and commit.")] = "0,1,2,3,5,8",
     check: Annotated[
-        int, typer.Option(metavar="N", min=0, max=100, help="Further commits, at random distances, to check the protocol with.")
+        int,
+        typer.Option(
+            metavar="N", min=0, max=100, help="Number of further commits, with random numbers of rivals, to check the protocol."
+        ),
     ] = 0,
     force: ForceFlag = False,
     json: JsonFlag = False,
 ) -> None:
-    """Run COMMAND, which makes one commit, in the lab several times, and write how it commits as a protocol (commit_path).
+    """Run COMMAND, which makes one commit, several times in the lab, and write its commit protocol (for commit_path).
 
     COMMAND creates its table if there is none, and gets the addresses of the lab in its environment, as with `endive lab`. The lab
-    holds one of its requests while COMMAND itself, run again, makes rival commits. The file says what was exact and what was not.
+    delays one of its requests while further runs of COMMAND make rival commits. Comments in the file state which parts are exact.
     """
     with command(json) as output:
         from endive.lab.observe import Observer

@@ -21,7 +21,7 @@ ROOT = Path("experiments")
 
 
 def output_option(help: str, metavar: str = "DIR") -> Any:
-    """Return the option ``-o/--output``; ``--out`` is its old spelling, which is hidden."""
+    """Return the option ``-o/--output``; ``--out`` is a hidden alias."""
     return typer.Option("--output", "-o", "--out", metavar=metavar, help=help)
 
 
@@ -35,7 +35,7 @@ def _allow(allowed: bool) -> bool:
 
 AllowCodeOption = Annotated[
     bool,
-    typer.Option("--allow-code", callback=_allow, help="Run the code that [parts] of the file names, with your permissions."),
+    typer.Option("--allow-code", callback=_allow, help="Allow custom code ([parts]), which runs with your permissions."),
 ]
 ConfigArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Configuration (TOML).", show_default=False)]
 SetOption = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file.")]
@@ -64,7 +64,7 @@ RowsOption = Annotated[
     typer.Option(
         "--rows",
         metavar="all|sample|none",
-        help="Rows of runs to keep. Default: [sweep] rows, or all up to 20 GiB and beyond it a sample.",
+        help="Rows of runs to keep. Default: [sweep] rows; otherwise all up to 20 GiB, or a sample beyond that.",
     ),
 ]
 FailIfOption = Annotated[
@@ -92,7 +92,7 @@ WarmupOption = Annotated[
     ),
 ]
 _COOLDOWN = typer.Option(
-    metavar="MS", help="Time before the end that is excluded from all metrics.", min=0.0, rich_help_panel=WINDOW
+    metavar="MS", help="Cool-down at the end of the run, excluded from all metrics.", min=0.0, rich_help_panel=WINDOW
 )
 CooldownOption = Annotated[float, _COOLDOWN]
 OptionalCooldownOption = Annotated[float | None, _COOLDOWN]
@@ -113,16 +113,16 @@ ShipOption = Annotated[
     bool, typer.Option("--ship-code", help="Send the package to executors that do not have it.", rich_help_panel=SPARK)
 ]
 CodeVersionOption = Annotated[
-    str | None, typer.Option("--code-version", metavar="VERSION", help="Use results of this version, if there are several.")
+    str | None, typer.Option("--code-version", metavar="VERSION", help="Code version of the results to use, if there are several.")
 ]
 DryRunFlag = Annotated[bool, typer.Option("--dry-run", help="Print the plan and its estimated cost; run nothing.")]
 ForceFlag = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 
 
 def check_new(path: Path, force: bool) -> None:
-    """Raise ConfigError if a file exists and is not to be replaced."""
+    """Raise ConfigError if a file exists and must not be replaced."""
     if path.is_file() and not force:
-        refuse(str(path), "exists already; --force replaces it")
+        refuse(str(path), "already exists; use --force to replace it")
 
 
 def check_junit(path: Path | None, conditions: Sequence[str]) -> None:
@@ -139,7 +139,7 @@ def overrides_of(assignments: Iterable[str]) -> dict[str, Any]:
 
 
 def prices_of(path: Path | None) -> Prices:
-    """Return the list prices, or those of a file. Raises ConfigError that names what is wrong with it."""
+    """Return the list prices, or those of a file. Raises ConfigError if the file is invalid."""
     from endive.storage.prices import PriceError, load_prices
 
     try:

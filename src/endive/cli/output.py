@@ -1,4 +1,4 @@
-"""Output of commands: tables for people or JSON for programs. Results go to stdout, everything else to stderr."""
+"""Output of commands: human-readable tables or JSON. Results go to stdout, everything else to stderr."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class Output:
         self.talk = Console(stderr=True, highlight=False)
 
     def result(self, data: Any) -> None:
-        """Print the outcome as data, for programs."""
+        """Print the outcome as JSON data."""
 
     def text(self, *lines: str | None) -> None:
-        """Print lines for people."""
+        """Print lines of text."""
 
     def verbatim(self, text: str) -> None:
-        """Print a text for people without wrapping it, such as a file."""
+        """Print a text without wrapping it, such as a file."""
 
     def table(self, title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Print a table for people."""
+        """Print a table as text."""
 
     def note(self, *lines: str | None) -> None:
         """Print remarks and progress to stderr."""
@@ -64,7 +64,7 @@ class ConsoleOutput(Output):
                 _print(self._console, printable(line, "\n\t"))
 
     def verbatim(self, text: str) -> None:
-        """Print a text as it is, but for what a terminal would act upon."""
+        """Print a text unchanged, except for terminal control sequences."""
         self._console.print(Text(printable(text, "\n\t")), soft_wrap=True)
 
     def table(self, title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -93,7 +93,7 @@ def _wraps(console: Console) -> bool:
 
 
 def _print(console: Console, text: str, style: str = "", prefix: str = "") -> None:
-    """Print a text, wrapped between words; paths are not broken. The prefix stands before it in bold red."""
+    """Print a text, wrapped between words; paths are not broken. The prefix is printed before it in bold red."""
     lines = f"{prefix}{text}".split("\n")
     if _wraps(console):
         wrapper = textwrap.TextWrapper(console.width, break_long_words=False, break_on_hyphens=False)
@@ -136,7 +136,7 @@ def _least_width(column: Sequence[str]) -> int:
 
 
 def _rich_table(columns: Sequence[tuple[str, ...]], width: int) -> Table:
-    """Return a table whose headers and columns of words are wrapped where that is needed."""
+    """Return a table whose headers and text columns are wrapped where needed."""
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim", show_header=any(c[0] for c in columns))
     for (name, *cells), size in zip(columns, _widths(columns, width), strict=True):
         numeric = bool(cells) and all(_is_number(cell) for cell in cells)
@@ -147,12 +147,12 @@ def _rich_table(columns: Sequence[tuple[str, ...]], width: int) -> Table:
 
 
 def _is_number(cell: str) -> bool:
-    """Return whether a cell is a number, with or without a sign and a unit, or stands for a missing one."""
+    """Return whether a cell is a number, with or without sign and unit, or a placeholder for a missing number."""
     return cell in ("", "-", "never", "aborted") or cell.lstrip("><≥≤± -+")[:1].isdigit()
 
 
 def printable(text: str, keep: str = "") -> str:
-    """Return a text with control characters as escapes: names of files may contain anything."""
+    """Return a text with control characters escaped, because file names may contain them."""
     return "".join(each if each in keep or _is_shown(each) else each.encode("unicode_escape").decode() for each in text)
 
 
@@ -162,5 +162,5 @@ def _is_shown(character: str) -> bool:
 
 
 def output_for(json_wanted: bool) -> Output:
-    """Return the output for people, or that for programs."""
+    """Return the text output or the JSON output."""
     return JsonOutput() if json_wanted else ConsoleOutput()

@@ -24,7 +24,7 @@ def pack(
 ) -> None:
     """Pack a study into one archive: configurations, rows, provenance, metrics, figures, report and versions of packages.
 
-    Runs that are not measured yet are measured first, and figures and the report are made. The archive contains the checksum of
+    New runs are measured first, and the figures and the report are created. The archive contains the checksum of
     each file: unpack it and run `endive experiments verify DIR`.
     """
     with command(json) as output:
@@ -51,6 +51,6 @@ def pack(
         output.result({"archive": str(out), "bytes": out.stat().st_size, "files": sorted(packed)})
         output.text(
             f"{len(packed):,} files in {out}, {out.stat().st_size / 2**20:,.1f} MiB",
-            "Unpacked, `endive experiments verify DIR` checks it.",
+            "After unpacking, check it with `endive experiments verify DIR`.",
         )
         tell_damage(output, loaded.problems)

@@ -41,7 +41,7 @@ def plot(
     out: Annotated[Path | None, output_option("Directory to write the files to. Default: DIR/figures.")] = None,
     formats: Annotated[str, typer.Option("--format", metavar="LIST", help="Formats, separated by commas.")] = "png,svg,pdf",
     width: Annotated[str | None, typer.Option(metavar="SIZE", help="Width, such as 3.3in, 84mm or 8.4cm.")] = None,
-    height: Annotated[str | None, typer.Option(metavar="SIZE", help="Height. Default: by the figure.")] = None,
+    height: Annotated[str | None, typer.Option(metavar="SIZE", help="Height. Default: depends on the figure.")] = None,
     title: Annotated[bool, typer.Option(help="Print the title above each figure.")] = True,
     theory: Annotated[
         list[Path],
@@ -62,7 +62,7 @@ def plot(
     master: MasterOption = None,
     remote: RemoteOption = None,
     ship_code: ShipOption = False,
-    list_: Annotated[bool, typer.Option("--list", help="List the figures and write nothing.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the available figures; write no files.")] = False,
     json: JsonFlag = False,
 ) -> None:
     """Draw the figures of a sweep or a run as PNG, SVG and PDF. Runs that are not measured yet are measured first."""
@@ -122,7 +122,7 @@ def _with_theory(figures: list[Figure], files: list[Path]) -> list[Figure]:
     if not files:
         return figures
     if len(figures) != 1 or figures[0].kind != "line":
-        raise ReportError("--theory: a curve goes with one figure that has curves, such as --figure throughput_load")
+        raise ReportError("--theory: needs exactly one figure with curves, such as --figure throughput_load")
     return [replace(figures[0], references=(*figures[0].references, *(read_reference(file) for file in files)))]
 
 
@@ -134,7 +134,7 @@ def _figures(study: Study, names: list[str], *, only_timeline: bool) -> list[Fig
         return []
     found = [build_figure(study, name) for name in names] if names else build_figures(study)
     if not found:
-        raise ReportError(f"{study.path}: there is nothing to draw; `endive plot {study.path} --list` says why")
+        raise ReportError(f"{study.path}: there is nothing to draw; `endive plot {study.path} --list` shows the reasons")
     return found
 
 

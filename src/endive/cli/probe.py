@@ -27,12 +27,14 @@ def probe(
         ),
     ],
     out: Annotated[Path, output_option("Latency profile to write (TOML).", "FILE")] = Path("store.toml"),
-    count: Annotated[int, typer.Option(metavar="N", min=1, max=100_000, help="Rounds of one request of each kind.")] = 100,
+    count: Annotated[
+        int, typer.Option(metavar="N", min=1, max=100_000, help="Number of rounds; each sends one request of each kind.")
+    ] = 100,
     seconds: Annotated[float, typer.Option(metavar="S", min=1.0, max=3600.0, help="Time limit.")] = 60.0,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Measure an object store or a catalog, and write a latency profile and the measurements. Test objects are deleted again."""
+    """Measure an object store or a catalog, write a latency profile and the measurements, and delete all test objects."""
     with command(json) as output:
         from endive.calibrate import InputError
         from endive.calibrate.fit import fit_sample
@@ -49,7 +51,7 @@ def probe(
             typer.confirm("Continue?", abort=True)
         measured = run_probe(opened, count, seconds)
         if not measured.measurements:
-            raise InputError(f"{opened.name}: nothing could be measured in {seconds:g} s")
+            raise InputError(f"{opened.name}: no request completed within {seconds:g} s")
         fits = [fit_sample(sample) for sample in measured.samples()]
         raw = out.with_suffix(".measurements.csv")
         write_text(raw, _csv(measured))

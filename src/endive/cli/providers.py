@@ -17,7 +17,7 @@ def providers(
 ) -> None:
     """List the built-in object stores: latency of each kind of access, commit rate of one writer, and source.
 
-    Latencies are p50 and p99 in ms of objects of 8 KiB.
+    Latencies are p50 and p99 in ms, for objects of 8 KiB.
     """
     from endive.formatting import format_number
     from endive.storage import builtin_profiles

@@ -104,5 +104,5 @@ def _write(output: Output, study: Study, out: Path | None) -> None:
 
 
 def _busy(output: Output, what: str) -> AbstractContextManager[Any]:
-    """Return a spinner on a terminal, nothing elsewhere."""
+    """Return a spinner on a terminal, otherwise a null context."""
     return output.talk.status(what) if on_terminal() else nullcontext()

@@ -81,7 +81,9 @@ def run(
     fail_if: FailIfOption = [],  # noqa: B006
     seeds: Annotated[
         str | None,
-        typer.Option(metavar="N|A-B", help="Judge --fail-if by the mean over these seeds: 5 for 0 to 4, or a range such as 0-4."),
+        typer.Option(
+            metavar="N|A-B", help="Evaluate --fail-if on the mean over these seeds: 5 for 0 to 4, or a range such as 0-4."
+        ),
     ] = None,
     precision: PrecisionOption = None,
     max_seeds: MaxSeedsOption = None,
@@ -155,11 +157,11 @@ def run(
 
 @dataclass(frozen=True)
 class Check:
-    """Conditions of ``--fail-if`` on a run, and the runs of other seeds that they are judged by.
+    """Conditions of ``--fail-if`` on a run, and the runs of other seeds that are needed to evaluate them.
 
     Attributes:
-        conditions: Conditions to judge.
-        source: Configuration that they are on.
+        conditions: Conditions to evaluate.
+        source: Configuration of the run.
         run_seed: Function that runs a seed, and returns the file of its results.
         others: Further seeds.
         junit: File of the outcome as JUnit XML.

@@ -53,10 +53,10 @@ def sweep(
     max_seeds: MaxSeedsOption = None,
     for_: PreciseForOption = [],  # noqa: B006
     rows: RowsOption = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Run the short form of the file's [quick].")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run the short form of the sweep, as defined in [quick].")] = False,
     dry_run: DryRunFlag = False,
     yes: Annotated[
-        bool, typer.Option("--yes", help=f"Run even if it is more than {_MANY_RUNS:,} runs, a day, or the free disk space.")
+        bool, typer.Option("--yes", help=f"Run even if the sweep exceeds {_MANY_RUNS:,} runs, a day, or the free disk space.")
     ] = False,
     master: MasterOption = None,
     remote: RemoteOption = None,
@@ -93,7 +93,7 @@ def sweep(
             output.note(*(f"run again: {damaged}" for damaged in work.damaged))
             if work.older:
                 output.note(
-                    f"{work.older} experiments in {out} were made by an older version of the model; they are kept, and their "
+                    f"{work.older} experiments in {out} are of an older model version; they are kept, and their "
                     f"points are run again. `endive experiments remove {out} --old` removes them."
                 )
             objected = list(objections(work.effort, out, os.cpu_count() if starting.is_local else None))
@@ -183,7 +183,7 @@ def watching(output: Output, work: Work, out: Path) -> Iterator[ProgressMonitor]
 
 
 _ESTIMATE_FROM = 0.05
-"""Share of the work from which on the time left is estimated: before, most of the time was Spark's start."""
+"""Share of the work after which the remaining time is estimated; before that, Spark's start dominates."""
 
 
 class ProgressLines:

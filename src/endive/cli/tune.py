@@ -47,7 +47,7 @@ def tune(
         list[str],
         typer.Option(
             metavar="NAME",
-            help="Settings to search: retries, interval, phase, partial_progress, expiry, writers. Default: those that apply, but "
+            help="Settings to search: retries, interval, phase, partial_progress, expiry, writers. Default: all that apply, except "
             "writers; interval only with --subject-to.",
         ),
     ] = [],  # noqa: B006
@@ -62,7 +62,8 @@ def tune(
     seeds: Annotated[
         str | None,
         typer.Option(
-            metavar="N|0-B", help=f"Seeds of the final comparison: 10 or 0-9. Default: {_SEEDS}, with --quick {_QUICK_SEEDS}."
+            metavar="N|0-B",
+            help=f"Number of seeds of the final comparison, such as 10 or 0-9. Default: {_SEEDS}, with --quick {_QUICK_SEEDS}.",
         ),
     ] = None,
     precision: PrecisionOption = None,
@@ -79,8 +80,8 @@ def tune(
 ) -> None:
     """Find the settings of clients and jobs that optimize a metric and meet conditions.
 
-    Prints the best with a 95% interval of its advantage over the current settings and over Iceberg's defaults, the runner-up, and
-    what to paste: table properties, checkpoint intervals, cron lines. A second call reuses finished runs.
+    Prints the best settings with a 95% interval of their advantage over the current settings and over Iceberg's defaults, the
+    runner-up, and snippets to paste: table properties, checkpoint intervals, cron lines. A second call reuses finished runs.
     """
     with command(json) as output:
         from endive.analysis.halving import Plan

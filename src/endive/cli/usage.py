@@ -24,7 +24,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "schema": ("endive schema > endive.schema.json",),
     "import": ("endive import metadata.json -o my.toml",),
     "replay": ("endive replay metadata.json --set storage.provider=s3x",),
-    "fidelity": ("endive fidelity my.toml reports.jsonl",),
+    "fidelity": ("endive fidelity my.toml --against reports.jsonl",),
     "probe": ("endive probe ./data",),
     "calibrate": ("endive calibrate latencies.csv -o my-store.toml",),
     "lab": ("endive lab my.toml", "endive lab my.toml --rivals --table db.events -- python job.py"),
@@ -64,7 +64,7 @@ class CommandsByPurpose(TyperGroup):
 
 
 COMMAND_KEY = "endive.command"
-"""Key of a context under which the words after ``--`` are kept, for commands of ``WITH_COMMAND``."""
+"""Context key for the words after ``--``, for commands of ``WITH_COMMAND``."""
 WITH_COMMAND = frozenset({"lab", "observe"})
 """Commands that run a program of the user, which is given after ``--``."""
 
@@ -108,7 +108,7 @@ def _argument_name(argument: Any) -> str:
 
 
 def lay_out_help(app: typer.Typer) -> None:
-    """Give every command its layout, and those of ``EXAMPLES`` their examples."""
+    """Set the layout of every command, and add the examples of ``EXAMPLES``."""
     for group in (app, *(each.typer_instance for each in app.registered_groups)):
         for info in group.registered_commands if group is not None else []:
             info.cls = OptionsByTopic

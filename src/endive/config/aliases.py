@@ -167,7 +167,7 @@ def override(document: Tree, key: str, value: Any) -> Tree:
 
 
 class UnknownClassError(KeyError):
-    """A key of a workload class that is not there: classes are made in files only."""
+    """A key of a workload class that does not exist: classes can be created in files only."""
 
     def __init__(self, name: str, known: tuple[str, ...]) -> None:
         super().__init__(name)
@@ -176,7 +176,7 @@ class UnknownClassError(KeyError):
 
 
 def _check_old_sections(document: Tree) -> list[Problem]:
-    """Complain of what is no section or no key of one, and take it away."""
+    """Report and remove unknown sections and unknown keys of sections."""
     problems: list[Problem] = []
     for section, keys in _OLD_SECTIONS.items():
         table = value_at(document, section)

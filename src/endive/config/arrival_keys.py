@@ -39,7 +39,7 @@ class RateStep(Section):
     model_config = ConfigDict(populate_by_name=True)
 
     from_ms: NonNegativeMs = Field(
-        alias="from", description="Start of the step, relative to the start of the run (also `from_ms`)."
+        alias="from", description="Start of the step, relative to the start of the run (alias: `from_ms`)."
     )
     rate: Annotated[float, Field(ge=0, le=1e6)] = Field(description="Arrivals per second; 0 is a pause.")
 
@@ -50,18 +50,19 @@ class ArrivalKeys(Section):
     rate: Rate | None = Field(None, description="Arrivals per second (Poisson).")
     inter_arrival: Interval | None = Field(None, description="Interval between arrivals, instead of `rate`.")
     periodic: Periodic | None = Field(None, description="Arrivals at fixed intervals.")
-    closed: Closed | None = Field(None, description="Clients that wait for their transactions.")
+    closed: Closed | None = Field(None, description="Closed loop: clients that wait for their transactions.")
     writers: Writers | None = Field(
         None, description="Number of writers; each submits once per `every_ms`, one transaction at a time."
     )
-    every_ms: PositiveMs | None = Field(None, description="Interval of each of `writers` (also `every`).")
+    every_ms: PositiveMs | None = Field(None, description="Interval between submissions of a writer (alias: `every`).")
     phase: Literal["random", "aligned", "staggered"] | None = Field(
-        None, description="Phases of `writers` in the interval: random, all at its start (aligned), or evenly spaced (staggered)."
+        None,
+        description="Phases of the writers within the interval: random, all at its start (aligned), or evenly spaced (staggered).",
     )
     schedule: list[RateStep] | None = Field(None, description="Poisson arrivals with a varying rate, as steps in order of time.")
     trace: Annotated[str, Field(min_length=1)] | None = Field(None, description="File of submissions to replay (*.parquet, *.csv).")
-    start_ms: NonNegativeMs | None = Field(None, description="Start of the class (also `start`). Default: 0.")
-    end_ms: PositiveMs | None = Field(None, description="End of submissions (also `end`). Default: end of the run.")
+    start_ms: NonNegativeMs | None = Field(None, description="Start of submissions (alias: `start`). Default: 0.")
+    end_ms: PositiveMs | None = Field(None, description="End of submissions (alias: `end`). Default: end of the run.")
 
     @property
     def kind(self) -> ArrivalKind | None:

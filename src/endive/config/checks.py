@@ -299,7 +299,7 @@ def _metadata(document: Document) -> Iterator[Problem]:
 
 
 def _handles(document: Document) -> Iterator[Problem]:
-    """Check for cached table handles where they save no request."""
+    """Check for cached table handles that save no request."""
     catalog = document.catalog
     on_service = catalog.type == "service"
     inlined = catalog.writes_metadata if on_service else catalog.table_metadata_inlined

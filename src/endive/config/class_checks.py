@@ -42,7 +42,7 @@ def check_trace(cls: ResolvedClass, document: Document, partitions: tuple[int, .
     try:
         submissions = read_trace(Path(path))
     except FileNotFoundError:
-        yield Problem(key, "there is no such file", path)
+        yield Problem(key, "no such file", path)
         return
     except (TraceError, OSError) as error:
         yield Problem(key, str(error), path)
@@ -103,7 +103,7 @@ def check_committers(document: Document) -> Iterator[Problem]:
 def _check_committer(cls: ResolvedClass, section: CommitterSection, document: Document) -> Iterator[Problem]:
     end_ms = document.simulation.duration_ms
     if section.max_in_flight is not None and cls.arrivals.writers is None and cls.arrivals.closed is None:
-        message = "has no effect unless the class has writers that can wait: set closed, or writers and every"
+        message = "has no effect unless the class has numbered writers: set closed, or writers and every"
         yield Problem(cls.key("committer.max_in_flight"), message, section.max_in_flight)
     yield from _check_round(cls, section)
     if cls.start_ms + section.interval_ms >= end_ms and section.max_batch == 0:

@@ -32,13 +32,13 @@ from endive.transaction import OPERATIONS, Transaction
 KINDS: Mapping[str, type] = {"provider": StorageProvider, "catalog": Catalog, "transaction": Transaction}
 """Base class of the component by key of ``[parts]``."""
 MOST_BYTES = 2**20
-ASKED = "is code, which runs with your permissions. Use --allow-code to permit it."
+ASKED = "is custom code, which runs with your permissions. Use --allow-code to allow it."
 """Message for code that the user has not permitted."""
 _SOURCE = "[parts]"
 
 
 class _Permission:
-    """Permission to run code of configurations in this process, granted by the user."""
+    """Permission of the user to run code of configurations in this process."""
 
     granted = False
 
@@ -69,7 +69,7 @@ def add_sources(tree: dict[str, Any], directory: Path) -> list[Problem]:
             continue  # reported by the schema
         path, _ = code_path(code, directory)
         if "source" in part:
-            problems.append(Problem(f"parts.{kind}.source", "must not be set: it is read from the file that code names"))
+            problems.append(Problem(f"parts.{kind}.source", "must not be set: it is read from the file given by `code`"))
         try:
             part["source"] = read_text(path, MOST_BYTES)
             ast.parse(part["source"])

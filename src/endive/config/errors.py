@@ -107,7 +107,7 @@ def _in_file(location: Sequence[str | int], tree: Tree, kind: str) -> list[str |
 
 
 def _of_other_branch(item: Any, items: Sequence[Any]) -> bool:
-    """Return whether an error is of a branch of a union that does not accept a table, while another branch reports the error."""
+    """Return whether an error belongs to a union branch that does not accept a table, while another branch reports the error."""
     if item["type"] not in _PLAIN or not isinstance(item["input"], dict):
         return False
     before = item["loc"][:-1]

@@ -1,4 +1,4 @@
-"""Protocols as data in configurations: their files, the defaults that they set, and keys that contradict them.
+"""Declarative protocols in configurations: their files, the defaults that they set, and keys that contradict them.
 
 ``commit_path`` names a built-in protocol or a file. The protocol sets the defaults of retries, of ``catalog.type`` and of
 ``catalog.num_groups``, which have to agree with its commit point and scope.
@@ -64,7 +64,7 @@ def check_protocols(document: Document) -> Iterator[Problem]:
     following = [(cls, cls.protocol) for cls in classes if cls.protocol is not None]
     if not following:
         if "files" in document.table.changed_keys:
-            yield Problem("table.files", "has no effect unless commit_path is a protocol as data", document.table.files)
+            yield Problem("table.files", "has no effect unless commit_path is a declarative protocol", document.table.files)
         return
     first, protocol = following[0]
     for cls in classes:
@@ -107,7 +107,7 @@ def _check_class(cls: ResolvedClass, protocol: Protocol) -> Iterator[Problem]:
         message = f"must be 1 with {protocol.name}, which commits to one table at a time"
         yield Problem(cls.key("tables_per_txn"), message, settings.tables_per_txn)
     if settings.table_handle == "kept":
-        message = f"has no effect with {protocol.name}: the steps of load say what a client with a cached table reads"
+        message = f"has no effect with {protocol.name}: the steps of load describe the reads of a client with a cached table"
         yield Problem(cls.key("table_handle"), message, "kept")
     if settings.retry > 0 and not protocol.rebases:
         yield Problem(cls.key("retry"), f"must be 0 with {protocol.name}: it does not rebase (conflicts.rebases)", settings.retry)
@@ -120,7 +120,7 @@ def _check_class(cls: ResolvedClass, protocol: Protocol) -> Iterator[Problem]:
 
 
 def protocol_name(name: str) -> str:
-    """Return the name of a commit path in tables of results; that of a file has a digest, which tells different files apart."""
+    """Return the name of a commit path in tables of results; that of a file has a digest, which distinguishes files."""
     if not reader.is_protocol(name) or not name.endswith(".toml"):
         return name
     found = reader.find_protocol(name)
@@ -128,5 +128,5 @@ def protocol_name(name: str) -> str:
 
 
 def protocol_content(name: str) -> dict[str, Any] | str:
-    """Return what ``commit_path`` stands for in the identity of an experiment: the content of a protocol, or the name of a path."""
+    """Return the value of ``commit_path`` in the identity of an experiment: the content of a protocol, or the name of a path."""
     return reader.find_protocol(name).content if reader.is_protocol(name) else name

@@ -80,7 +80,7 @@ class RetryBackoff(Section):
         "linear: base_ms more at each retry, randomized by jitter.",
     )
     base_ms: NonNegativeMs = Field(10.0, description="Backoff before the first retry.")
-    multiplier: Annotated[float, Field(ge=1, le=1e6)] = Field(2.0, description="Factor from one retry to the next.")
+    multiplier: Annotated[float, Field(ge=1, le=1e6)] = Field(2.0, description="Factor by which the backoff grows with each retry.")
     max_ms: NonNegativeMs = Field(5000.0, description="Longest backoff, before jitter.")
     jitter: Probability | Literal["full", "equal", "decorrelated"] = Field(
         0.1,
@@ -143,11 +143,12 @@ class Transactions(Section):
         ),
         description="Relative frequencies (weights) of the operations.",
     )
-    tables_per_txn: Some | ZipfTables = Field(1, description="Number of tables of a transaction, all of one table group.")
+    tables_per_txn: Some | ZipfTables = Field(1, description="Number of tables of a transaction; all belong to one table group.")
     table_selection: Selection = Field(default_factory=Selection, description="Selection of the tables of a transaction.")
     partitions_per_txn: Annotated[float, Field(ge=1, le=MOST_FILES)] | None = Field(
         None,
-        description="Number of partitions written per table; a fraction is a mean. Default: every change of the table overlaps.",
+        description="Number of partitions written per table; a fractional number is a mean. "
+        "Default: partitions are not tracked, and every change of the table overlaps.",
     )
     partition_selection: Selection = Field(default_factory=Selection, description="Selection of the partitions of a table.")
     manifests_per_concurrent_commit: PerCommit = Field(
@@ -155,7 +156,7 @@ class Transactions(Section):
     )
     real_conflict_probability: Probability = Field(0.0, description="Probability that an overlapping change is a real conflict.")
     conflict_detector: Literal["probabilistic", "partition_overlap"] = Field(
-        "probabilistic", description="Detection of real conflicts; partition_overlap: every overlapping change is one."
+        "probabilistic", description="Detection of real conflicts; partition_overlap: every overlapping change is a real conflict."
     )
     on_real_conflict: OnRealConflict | None = Field(
         None, description="Reaction to a real conflict. Default: abort, or merge if conflicting_manifests is set."
@@ -196,16 +197,14 @@ class Transactions(Section):
         "position", description="Kind of delete files that a row_delta writes."
     )
     manifests_hit: Files | Literal["all"] = Field(1, description="Number of manifests that contain files removed by the operation.")
-    manifests_missed: Files = Field(0, description="Number of manifests that are read but contain none of these files.")
+    manifests_missed: Files = Field(0, description="Number of manifests that are read but contain no removed files.")
     max_snapshot_age_ms: NonNegativeMs = Field(
         5 * 86_400_000.0, description="Age up to which expire_snapshots retains snapshots (history.expire.max-snapshot-age-ms)."
     )
     min_snapshots_to_keep: Some = Field(
-        1, description="Snapshots that expire_snapshots retains at any age (history.expire.min-snapshots-to-keep)."
+        1, description="Number of snapshots that expire_snapshots always retains (history.expire.min-snapshots-to-keep)."
     )
-    retain_snapshots: Some | None = Field(
-        None, description="Number of snapshots that expire_snapshots retains, whatever their age."
-    )
+    retain_snapshots: Some | None = Field(None, description="Number of snapshots that expire_snapshots retains, regardless of age.")
     commits_per_job: Annotated[int, Field(ge=1, le=1_000)] = Field(
         1, description="Number of commits of a rewrite_files job, spread over its runtime (partial-progress.max-commits)."
     )
@@ -234,7 +233,7 @@ class CommitterSection(Section):
     )
     max_in_flight: AtLeastOne | None = Field(
         None,
-        description="Uncommitted file batches of a writer at which it waits. Default: 1 with `closed`, unlimited with `writers`.",
+        description="Maximum number of uncommitted file batches per writer. Default: 1 with `closed`, unlimited with `writers`.",
     )
     round: CommitRound = Field(
         "queue",
@@ -242,7 +241,7 @@ class CommitterSection(Section):
         "has delivered the batch of the round, or at `timeout_ms` (Kafka Connect, Flink).",
     )
     timeout_ms: PositiveMs | None = Field(
-        None, description="all_writers: time from the start of a round to a commit without the batches that are missing."
+        None, description="all_writers: time after which a round commits without the missing batches."
     )
 
 
@@ -255,7 +254,7 @@ class _ClassKeys(ArrivalKeys):
     operation: Operation | None = Field(None, description="Operation of all its transactions, instead of operation_types.")
     tables: list[Count] | None = Field(None, description="Tables that the class uses. Default: all.", min_length=1)
     partition_range: Annotated[list[Count], Field(min_length=2, max_length=2)] | None = Field(
-        None, description="Partitions that the class uses, as [first, end] without end. Default: all."
+        None, description="Range of partitions that the class uses, as [first, end], end exclusive. Default: all."
     )
 
     @model_validator(mode="after")
@@ -306,7 +305,7 @@ class Partitions(Section):
 class CoalesceSection(Section):
     """Group commit: one swap commits all requests that wait for the same table."""
 
-    linger_ms: NonNegative = Field(0.0, description="Time that a commit waits for others to join it, in ms.")
+    linger_ms: NonNegative = Field(0.0, description="Time that a commit waits for others to join its batch, in ms.")
     max_batch: Count = Field(0, description="Maximum number of commits per swap; 0: no limit.")
 
 
@@ -410,25 +409,27 @@ class TableSection(Section):
         "rewrites and expiry keep at the rates of the workload, at a random point of their cycle; as empty where nothing bounds "
         "them. empty: a new table, with 1 manifest, 0 delete manifests and 1 snapshot.",
     )
-    manifests: Files | None = Field(None, description="Data manifests at the start. Default: by start.")
-    delete_manifests: Files | None = Field(None, description="Delete manifests at the start. Default: by start.")
-    snapshots: Some | None = Field(None, description="Retained snapshots at the start. Default: by start.")
+    manifests: Files | None = Field(None, description="Initial number of data manifests. Default: depends on `start`.")
+    delete_manifests: Files | None = Field(None, description="Initial number of delete manifests. Default: depends on `start`.")
+    snapshots: Some | None = Field(None, description="Initial number of retained snapshots. Default: depends on `start`.")
     metadata_bytes: Count = Field(2_000, description="Size of a metadata file without snapshots.")
     metadata_bytes_per_snapshot: Count = Field(
-        1_100, description="Bytes that each retained snapshot adds (median of 59 public tables: 1,109; about 740 in minimal ones)."
+        1_100, description="Bytes per retained snapshot (median of 59 public tables: 1,109; about 740 in minimal ones)."
     )
     manifest_list_bytes: Count = Field(4_400, description="Size of a manifest list without manifests.")
-    manifest_list_bytes_per_manifest: Count = Field(42, description="Bytes that each manifest adds.")
+    manifest_list_bytes_per_manifest: Count = Field(42, description="Bytes per manifest.")
     manifest_bytes: AtLeastOne = Field(7_100, description="Size of a new manifest.")
-    manifest_header_bytes: Count = Field(6_900, description="Part of manifest_bytes that a merge saves per manifest.")
+    manifest_header_bytes: Count = Field(6_900, description="Part of manifest_bytes that a merge saves for each manifest.")
     min_count_to_merge: Annotated[int, Field(ge=2, le=MOST)] = Field(
-        100, description="Number of manifests, including the new one, at which they are merged."
+        100, description="Number of manifests, including the new one, at which manifests are merged."
     )
     target_bytes: Annotated[int, Field(ge=1, le=10**15)] = Field(
         8 * 1024 * 1024, description="Target size of merged manifests in bytes."
     )
     merge_manifests: bool = Field(True, description="Merge manifests on commit.")
-    files: Files = Field(1, description="Data files at the start, for protocols as data; each commit that adds data adds one.")
+    files: Files = Field(
+        1, description="Initial number of data files, for declarative protocols; each commit that adds data adds one."
+    )
 
     @property
     def model_settings(self) -> dict[str, Any]:
@@ -452,7 +453,7 @@ class TableSection(Section):
 class Normal(Section):
     """Normal latency, truncated at the provider's floor."""
 
-    mean: PositiveMs = Field(description="Mean, before the floor, in ms.")
+    mean: PositiveMs = Field(description="Mean, before the minimum is applied, in ms.")
     stddev: NonNegativeMs = Field(0.0, description="Standard deviation, in ms.")
 
 
@@ -477,7 +478,7 @@ class StorageSection(Section):
     provider: str | None = Field(None, description="Built-in provider, or path of a custom latency profile (*.toml).")
     profile: Literal["2025-06", "2025-12", "2026-01"] = Field("2026-01", description="Version of the built-in latency profiles.")
     max_parallel: Writers = Field(4, description="Maximum number of parallel requests of one kind.")
-    min_latency_ms: NonNegativeMs | None = Field(None, description="Floor of every latency, instead of the profile's.")
+    min_latency_ms: NonNegativeMs | None = Field(None, description="Minimum of every latency. Default: that of the profile.")
     sizes: Sizes = Field(default_factory=Sizes, description="Sizes of metadata objects.")
     T_CAS: Normal | None = Field(None, description="Compare-and-swap of the catalog file.")
     T_METADATA_ROOT: ReadWrite | None = Field(None, description="Catalog file, and table metadata unless T_TABLE_METADATA is set.")
@@ -502,7 +503,7 @@ class SimulationSection(Section):
         min_length=1,
     )
     drain: bool = Field(
-        False, description="Let transactions finish that are in flight at the end of the run. Metrics count them as in flight."
+        False, description="Run transactions in flight at the end to completion. Metrics still count them as in flight."
     )
     engine: Literal["auto", "reference", "compiled"] = Field(
         "auto", description="auto: compiled where possible. All engines write the same rows."
@@ -533,7 +534,7 @@ class FailuresSection(Section):
 
     request_error: Probability = Field(0.0, description="Probability that a request fails; the SDK resends it after a backoff.")
     fatal_error: Probability = Field(
-        0.0, description="Probability that a request fails for good (500, 403); the operation ends with request_failed."
+        0.0, description="Probability that a request fails permanently (500, 403); the operation aborts with request_failed."
     )
     lost_answer: Probability = Field(
         0.0, description="Probability that the response to a commit is lost, whether or not it took effect."
@@ -567,7 +568,7 @@ class ComponentSection(Section):
     )
     options: dict[str, Any] = Field(default_factory=dict, description="Arguments of the class.")
     classes: list[str] | None = Field(None, description="transaction: workload classes that use it. Default: all.")
-    source: str | None = Field(None, description="Content of the file that code names; set by Endive.")
+    source: str | None = Field(None, description="Content of the file given by `code`; set by Endive.")
 
 
 class PartsSection(Section):

@@ -133,13 +133,13 @@ class Distribution(Section):
     distribution: Literal["exponential", "lognormal", "normal", "uniform", "fixed"] | None = Field(
         None, description="Kind of distribution. Default: lognormal for runtimes and latencies, exponential for intervals."
     )
-    scale: PositiveMs | None = Field(None, description="exponential: mean (as `mean`).")
-    mean: PositiveMs | None = Field(None, description="Mean, before the floor is applied.")
+    scale: PositiveMs | None = Field(None, description="exponential: mean (alias of `mean`).")
+    mean: PositiveMs | None = Field(None, description="Mean, before the minimum is applied.")
     median: PositiveMs | None = Field(None, description="lognormal: median, instead of the mean.")
     sigma: Annotated[float, Field(ge=0, le=10)] | None = Field(None, description="lognormal: standard deviation of the logarithm.")
     stddev: NonNegativeMs | None = Field(None, description="normal: standard deviation.")
     value: NonNegativeMs | None = Field(None, description="fixed: the value.")
-    min: NonNegativeMs | None = Field(None, description="Floor of every sample; uniform: lower bound.")
+    min: NonNegativeMs | None = Field(None, description="Minimum of every sample; uniform: lower bound.")
     max: NonNegativeMs | None = Field(None, description="uniform: upper bound.")
 
     @model_validator(mode="after")
@@ -186,7 +186,7 @@ class ManifestCounts(Section):
     """Number of manifests merged because of a real conflict (``on_real_conflict = "merge"``)."""
 
     distribution: Literal["exponential", "uniform", "fixed"] = Field(
-        "exponential", description="Distribution of the number; uniform ranges from min to max."
+        "exponential", description="Distribution of the number; uniform: from min to max."
     )
     mean: Positive | None = Field(None, description="exponential: mean; fixed: the value.")
     min: Files = Field(1, description="Smallest number.")

@@ -75,9 +75,9 @@ def _locked_phases(document: Document) -> Iterator[ConfigWarning]:
             yield ConfigWarning(
                 "locked_phases",
                 cls.key("runtime"),
-                f"is fixed, and so is that of {others[0].name}; both are periodic, so commits of {cls.name} always meet the same "
-                f"commits of {others[0].name} and its success jumps between 0% and 100% with the phase. Use a rate instead of "
-                "periodic arrivals, or a runtime with a spread (sigma).",
+                f"is fixed, like that of {others[0].name}. Both are periodic, so commits of {cls.name} always coincide with "
+                f"the same commits of {others[0].name}, and its success jumps between 0% and 100% with the phase. Use a rate "
+                "instead of periodic arrivals, or a runtime with a spread (sigma).",
             )
 
 
@@ -116,7 +116,7 @@ def _about(expected: float, suffix: str) -> str:
     """Describe the expected number of transactions."""
     number = round(expected)
     if number == 0:
-        return f"less than one transaction{suffix} is"
+        return f"fewer than one transaction{suffix} is"
     return f"about {number} transaction{suffix} is" if number == 1 else f"about {number} transactions{suffix} are"
 
 
@@ -195,6 +195,6 @@ def _failed_cas(document: Document) -> Iterator[ConfigWarning]:
         yield ConfigWarning(
             "failed_cas_unused",
             "catalog.linearization",
-            f"is 1, so a commit takes effect at the end of its {format_duration(success)} and is not rejected before: "
+            f"is 1, so a commit takes effect at the end of its {format_duration(success)} and is never rejected earlier: "
             f"failed_cas of {name}, {format_duration(refusal)}, has no effect. Set linearization below 1 to use it.",
         )

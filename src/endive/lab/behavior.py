@@ -17,7 +17,7 @@ _KINDS = (
     (re.compile(r"\.avro$"), MANIFEST_FILE),
 )
 OTHER = "data"
-"""Kind of an object that is no metadata of Iceberg."""
+"""Kind of an object that is not Iceberg metadata."""
 _NETWORK = ServiceSettings(network=FixedLatency(0.0), load=FixedLatency(0.0), commit=FixedLatency(0.0), check=FixedLatency(0.0))
 
 
@@ -26,8 +26,8 @@ class LabFailures:
     """Probabilities of failures of a request.
 
     Attributes:
-        request_error: Probability that a request is answered with 503 and has no effect.
-        fatal_error: Probability that a request is answered with 403 and has no effect.
+        request_error: Probability that a request gets a 503 response and has no effect.
+        fatal_error: Probability that a request gets a 403 response and has no effect.
         lost_answer: Probability that the response to a commit is lost after the commit took effect, or failed.
         slow_response: Probability that a response is delayed by ``slow_ms``.
         slow_ms: Delay of a slow response.
@@ -49,8 +49,8 @@ class Fate:
         effect_ms: Time from arrival to the linearization point.
         success_ms: Time from arrival to the response, if the request succeeds.
         failure_ms: The same if its condition is not met.
-        is_rejected: True if the request is answered with 503.
-        is_failed: True if the request is answered with 403.
+        is_rejected: True if the response is 503.
+        is_failed: True if the response is 403.
         is_lost: True if the response is lost.
 
     """
@@ -95,7 +95,7 @@ class Behavior:
 
 
 class Draws:
-    """Draws the fate of each request. The order of requests is that of real clients, so runs differ."""
+    """Draws the latency and the failures of each request. The order of requests is that of real clients, so runs differ."""
 
     def __init__(self, behavior: Behavior) -> None:
         self._behavior = behavior
@@ -107,17 +107,17 @@ class Draws:
         self._service = Stream(derive(root, Purpose.CATALOG))
 
     def read(self, key: str, size_bytes: int) -> Fate:
-        """Return the fate of a read of an object."""
+        """Return the outcome of a read of an object."""
         latency_ms = 0.0 if self._store is None else self._store.read_ms(object_kind(key), size_bytes)
         return self._fate(latency_ms, latency_ms, is_commit=False)
 
     def write(self, key: str, size_bytes: int) -> Fate:
-        """Return the fate of an unconditional write."""
+        """Return the outcome of an unconditional write."""
         latency_ms = 0.0 if self._store is None else self._store.write_ms(object_kind(key), size_bytes)
         return self._fate(latency_ms, latency_ms, is_commit=False)
 
     def conditional_write(self, key: str, size_bytes: int) -> Fate:
-        """Return the fate of a conditional write: that of a compare-and-swap, where the store has one."""
+        """Return the outcome of a conditional write: that of a compare-and-swap, if the store supports it."""
         if self._store is None:
             return self._fate(0.0, 0.0, is_commit=True)
         if not self._store.supports_cas:
@@ -148,7 +148,7 @@ class Draws:
         return self._behavior.service.commit.at(u), self._behavior.service.check.at(u)
 
     def failures(self, *, is_commit: bool) -> Fate:
-        """Return a fate without latencies: whether a request to the catalog is rejected, slow, or its response lost."""
+        """Return an outcome without latencies: whether a request to the catalog is rejected, slow, or its response lost."""
         return self._fate(0.0, 0.0, is_commit=is_commit)
 
     def _fate(self, success_ms: float, failure_ms: float, *, is_commit: bool) -> Fate:

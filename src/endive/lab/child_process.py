@@ -1,4 +1,4 @@
-"""The command that a lab runs: a child process with the addresses of the lab in its environment, which never outlives the lab."""
+"""Command that runs in a lab: a child process with the addresses of the lab in its environment, which never outlives the lab."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 class ClientNames:
     """Names the client of each connection: ``pid:N`` where the process is known, otherwise ``port:N``.
 
-    A process that is not known yet is found in a thread, because that takes a few milliseconds.
+    A new process is looked up in a thread, because that takes a few milliseconds.
     """
 
     def __init__(self) -> None:

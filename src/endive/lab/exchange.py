@@ -79,7 +79,7 @@ class Exchange:
 
 
 class Handler(Protocol):
-    """A server of the lab: answers requests, each at its time."""
+    """A server of the lab: responds to each request at its simulated time."""
 
     async def answer(self, request: Request) -> Exchange:
         """Return the reply to a request when it is due."""
@@ -198,7 +198,7 @@ async def _send(reply: Reply, send: Send) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Intention:
-    """A request that is about to be served: its client, service, operation and target, and whether it is a commit."""
+    """A request before it is served: its client, service, operation and target, and whether it is a commit."""
 
     client: str
     service: str

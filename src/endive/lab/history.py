@@ -99,7 +99,7 @@ def _attempts(requests: Iterable[RecordedRequest]) -> dict[tuple[str, str], list
 
 
 def _find_repetition(lost: _Attempt, later: Sequence[_Attempt]) -> _Attempt | None:
-    """Return the next commit of the client that took effect, if it commits the same data: none is new, or as much is added."""
+    """Return the client's next commit that took effect, if it commits the same data: no new files, or the same amount."""
     event = lost.request.event
     if event.service == CATALOG:
         following = next((other for other in later if other.took_effect), None)
@@ -116,6 +116,6 @@ def _find_repetition(lost: _Attempt, later: Sequence[_Attempt]) -> _Attempt | No
 
 
 def _is_same(one: _Attempt, other: _Attempt) -> bool:
-    """Return whether both send the same snapshot or object, so that the client learns about the first time."""
+    """Return whether both send the same snapshot or object, so that the client learns the outcome of the first request."""
     ours, theirs = one.request.event, other.request.event
     return (ours.snapshot_id, ours.target) == (theirs.snapshot_id, theirs.target)

@@ -1,9 +1,9 @@
 """Observe how a client commits, and describe it as a protocol.
 
-A command that makes one commit is run several times. The lab holds one of its requests while the same command, with other
-credentials, commits as many rival versions as wanted; so the format of the table need not be known. Rivals come either before the
-first data file is written, which shows what the client does before its commit when it is behind, or before its first commit
-request, which makes the client lose the race.
+A command that makes one commit is run several times. The lab delays one of its requests while the same command, with other
+credentials, commits the given number of rival versions, so the table format need not be known. Rivals commit either before the
+first data file is written, which shows the requests of a client that is behind, or before its first commit request, which makes
+the client lose the race.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _LATENCY_MS = 5.0
 _COMMAND_S = 120.0
 _MOST_RETRIES = 30
 _FARTHEST = 9
-"""Largest distance behind of further commits that check a protocol."""
+"""Largest number of versions behind in the commits that check a protocol."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Observation:
         commit_point: ``put_if_absent`` or ``swap``.
         steps: Steps by phase.
         trials: Commits from which the steps were fitted.
-        retries: Number of retries after which the client aborts; None if it did not abort within the number that is tried.
+        retries: Number of retries after which the client aborts; None if it did not abort within the tested number.
         waits_ms: Longest wait between two requests after each lost attempt.
         folder: Folder of the object that commits create or swap; None if commits go to the catalog.
         has_data: True if a commit writes data files.
@@ -92,7 +92,7 @@ class Observation:
 
 @dataclass
 class _Hold:
-    """Rivals to run when the observed client sends a certain request; ``times`` is how often that is done at most."""
+    """Rivals to run when the observed client sends a certain request, at most ``times`` times."""
 
     place: Place
     rivals: int
@@ -114,7 +114,7 @@ class _Hold:
 
 @dataclass
 class _Parked:
-    """A rival that waits: its process, whether its first request has arrived, and whether it may go on."""
+    """A waiting rival: its process, whether its first request has arrived, and whether it may continue."""
 
     child: subprocess.Popen[bytes]
     arrived: threading.Event = field(default_factory=threading.Event)
@@ -147,15 +147,15 @@ class Observer:
     )
 
     def observe(self, counts: Sequence[int] = RIVAL_COUNTS, checks: int = 0, seed: int = 0) -> tuple[Observation, int]:
-        """Run all trials in a lab of their own; return what was observed, and how many further commits it predicts exactly.
+        """Run all trials in a separate lab; return the observation, and the number of further commits that it predicts exactly.
 
         Args:
             counts: Numbers of rival commits.
-            checks: Number of further commits, at random distances behind.
-            seed: Seed of these distances.
+            checks: Number of further commits, with random numbers of rivals.
+            seed: Seed of these numbers.
 
         Raises:
-            LabError: The command fails, or makes no commit that the lab can see.
+            LabError: The command fails, or makes no commit that the lab can observe.
         """
         with self.open_lab(max((*counts, _FARTHEST))) as lab:
             observation = self.observe_in(lab, counts)
@@ -169,7 +169,7 @@ class Observer:
             yield lab
 
     def run_checks(self, observation: Observation, number: int, seed: int = 0) -> list[Trial]:
-        """Run further commits at random distances behind, half of them before the data file and half before the commit."""
+        """Run further commits with random numbers of rivals, half of them before the data file and half before the commit."""
         stream = Stream(derive(run_key(seed), Purpose.CONFLICT))
         places: tuple[Place, ...] = ("data", "commit") if observation.retries != 0 else ("data",)
         return [
@@ -213,7 +213,7 @@ class Observer:
         self._run(RIVAL)
 
     def run_trial(self, place: Place, rivals: int, folder: str | None = None, has_data: bool = True, times: int = 1) -> Trial:
-        """Run the command once while rivals come between; return its requests."""
+        """Run the command once while rivals commit; return its requests."""
         self.log(f"{rivals} rivals before {'the commit request' if place == 'commit' else 'the first data file'}")
         assert self._lab is not None
         versions, start = self.versions, len(self._lab.recording.requests())
@@ -232,7 +232,7 @@ class Observer:
         return mark_metadata(requests) if self._by_metadata else tuple(requests)
 
     def _count_retries(self, folder: str | None) -> tuple[int | None, tuple[float, ...], float]:
-        """Let every attempt lose; return the number of retries, the waits between attempts, and the time of all of them."""
+        """Make every attempt lose the race; return the number of retries, the waits between attempts, and the total time."""
         trial = self.run_trial("commit", 1, folder, times=_MOST_RETRIES + 1)
         commits = [place for place, each in enumerate(trial.requests) if each.is_commit]
         ends = (*commits[1:], len(trial.requests) - 1)
@@ -243,9 +243,9 @@ class Observer:
         return None if lost > _MOST_RETRIES else len(commits) - 1, waits, elapsed_ms
 
     def _park_rivals(self, count: int, stack: ExitStack) -> None:
-        """Start rivals, and wait until each has sent its first request, which is held.
+        """Start rivals, and wait until each has sent its first request, which is delayed.
 
-        A rival then commits in the time of its requests, not of its start, so that the observed client does not time out.
+        A rival then commits without its start-up time, so that the observed client does not time out.
         """
         assert self._lab is not None
         null = subprocess.DEVNULL
@@ -258,7 +258,7 @@ class Observer:
                 raise LabError(f"{self.command[0]}: sent no request within {_COMMAND_S:g} s")
 
     async def gate(self, intention: Intention) -> None:
-        """Hold a request of the observed client while rivals commit, and those of rivals until then."""
+        """Delay a request of the observed client while rivals commit, and those of rivals until then."""
         parked = self._parked.get(intention.client)
         if parked is not None:
             parked.arrived.set()
@@ -298,7 +298,7 @@ class Observer:
 
 
 def _longest_gap_ms(requests: Sequence[RecordedRequest]) -> float:
-    """Return the longest time in which no request was under way."""
+    """Return the longest time without a request in progress."""
     longest, end = 0.0, requests[0].end_ms
     for each in requests[1:]:
         longest, end = max(longest, each.time_ms - end), max(end, each.end_ms)
@@ -326,7 +326,7 @@ def _fit(trials: Sequence[Trial], folder: str | None) -> dict[ObservedPhase, lis
 
 
 def situation_of(trial: Trial, phase: ObservedPhase) -> Situation:
-    """Return how far a client is behind in a phase of a trial, and how many of its commit requests were lost before it."""
+    """Return the versions that a client is behind in a phase of a trial, and the number of lost commit requests before it."""
     is_behind = phase == "after_loss" or (phase != "load" and trial.place == "data")
     losses = sum(each.is_commit for each in trial.requests) - 1 if phase == "after_success" else 0
     return Situation(trial.rivals if is_behind else 0, trial.versions, losses)

@@ -1,4 +1,4 @@
-"""Requests of a client as steps of a protocol: their kinds, their phases, and how their number depends on the versions behind."""
+"""Requests of a client as steps of a protocol: kinds, phases, and numbers as a function of the versions behind."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DATA = (".parquet", ".orc", ".lance", ".vortex", ".arrow", ".csv")
 Token = tuple[StepOperation, StepObject | None]
 _TOLERANCE = 1e-6
 _OVERLAP_MS = 0.5
-"""Time from which on two requests are taken to run at the same time."""
+"""Smallest overlap of two requests that count as concurrent."""
 _EXPLANATIONS: tuple[tuple[str, ...], ...] = (
     (),
     ("per_version_behind",),
@@ -42,14 +42,15 @@ _EXPLANATIONS: tuple[tuple[str, ...], ...] = (
     ("per_version_behind", "if_behind"),
     ("per_attempt", "if_behind"),
 )
-"""Quantities that explain a number of requests, beside a constant, from the simplest on."""
+"""Quantities that explain a number of requests in addition to a constant, the simplest first."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One observed commit: versions of the table before it, rivals that came between, and its requests in order.
+    """One observed commit: versions of the table before it, rival commits, and its requests in order.
 
-    ``place`` is where the rivals came: ``data`` before the first data file was written, ``commit`` before the first commit request.
+    ``place`` is the time of the rivals: ``data`` before the first data file was written, ``commit`` before the first commit
+    request.
     """
 
     place: Literal["data", "commit"]
@@ -82,8 +83,8 @@ class Situation:
 class ObservedStep:
     """Step of a phase: its number of requests is ``count``, plus each factor times its quantity, rounded down.
 
-    ``if_behind`` is the number of requests that a client makes if it is behind at all. ``beside`` are kinds of requests that ran at
-    the same time. ``is_exact`` is True if the number is that of every trial.
+    ``if_behind`` is the number of requests that a client sends whenever it is behind. ``beside`` are kinds of concurrent
+    requests. ``is_exact`` is True if the number is that of every trial.
     """
 
     token: Token
@@ -119,7 +120,7 @@ def commit_folder(requests: Iterable[RecordedRequest]) -> str | None:
 
 
 def writes_metadata(operation: str, target: str) -> bool:
-    """Return whether a request completes a metadata file of Iceberg, after which a catalog of its own swaps its pointer."""
+    """Return whether a request completes an Iceberg metadata file, after which an external catalog swaps its pointer."""
     return operation in ("PutObject", "CompleteMultipartUpload") and object_kind(target) == TABLE_METADATA
 
 
@@ -207,8 +208,8 @@ def _overlap(one: RecordedRequest, other: RecordedRequest) -> bool:
 def fit_steps(runs: Sequence[Sequence[Run]], situations: Sequence[Situation]) -> list[ObservedStep]:
     """Return the steps whose numbers of requests explain those of all trials.
 
-    Requests that run at the same time arrive in another order in each trial. If the order does not explain the numbers, all
-    requests of one kind are joined.
+    Concurrent requests arrive in a different order in each trial. If the order does not explain the numbers, all
+    requests of one kind are combined.
 
     Args:
         runs: Runs of a phase, by trial.
@@ -279,7 +280,7 @@ def _fit_step(runs: Sequence[Run], situations: Sequence[Situation]) -> ObservedS
 
 
 def _explain(counts: np.ndarray, situations: Sequence[Situation]) -> tuple[dict[str, Any], bool]:
-    """Return the fields of a step that give the counts, from the simplest explanation on, and whether they do so exactly."""
+    """Return the fields of a step that explain the counts, the simplest explanation first, and whether they are exact."""
     behind = np.array([at.behind for at in situations], np.float64)
     columns = {
         "per_version_behind": behind,
@@ -296,7 +297,7 @@ def _explain(counts: np.ndarray, situations: Sequence[Situation]) -> tuple[dict[
 
 
 def _solve(counts: np.ndarray, columns: dict[str, np.ndarray], names: tuple[str, ...]) -> dict[str, float]:
-    """Return the least-squares coefficients, rounded to what a protocol file can say."""
+    """Return the least-squares coefficients, rounded to values that a protocol file can express."""
     matrix = np.column_stack([np.ones_like(counts), *(columns[name] for name in names)])
     solution, *_ = np.linalg.lstsq(matrix, counts, rcond=None)
     return {name: round(float(value), 4) for name, value in zip(("count", *names), solution, strict=True)}

@@ -1,4 +1,4 @@
-"""A lab that is open: addresses, credentials, environment for clients, and its recording."""
+"""An open lab: addresses, credentials, environment for clients, and its recording."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def open_lab(settings: LabSettings, clients: Sequence[str] = (), gate: Gate = pa
 
     Args:
         settings: Settings of the lab.
-        clients: Names of clients that get credentials of their own.
+        clients: Names of clients with separate credentials.
         gate: Function that can hold a request before it is served.
 
     Raises:

@@ -1,4 +1,4 @@
-"""An observed client as the text of a protocol file, with what was exact and what was not."""
+"""An observed client as the text of a protocol file, with remarks on its exactness."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from endive.lab.observed_steps import ObservedStep, Situation
 from endive.protocols.reader import parse_protocol
 
 _CPU_MS = 60.0
-"""Longest gap between requests that is taken for client CPU time, not for a backoff."""
+"""Longest gap between requests that counts as client CPU time and not as backoff."""
 _LONG_MS = 20_000.0
-"""Time of lost attempts from which on a time limit is as likely as a number of retries."""
+"""Total time of lost attempts from which a time limit is as likely as a limit on retries."""
 _DISCOVERING = ("list", "request", "read")
 _FIXED = {"operation", "object", "bytes", "count"}
-"""Keys of a step that is always the same number of requests."""
+"""Keys of a step with a constant number of requests."""
 _ONCE_IF_BEHIND = {"count": 0.995, "per_version_behind": 0.01}
-"""A request that a client makes once if it is behind at all: 0.995 + 0.01 k, rounded down, is 0 for k = 0 and 1 up to k = 100."""
+"""A request that a client sends once whenever it is behind: 0.995 + 0.01 k, rounded down, is 0 for k = 0 and 1 up to k = 100."""
 
 
 def protocol_text(observation: Observation, name: str, command: Sequence[str], operation: str) -> str:
-    """Return the protocol of a client as TOML. Raises LabError if it is no valid protocol.
+    """Return the protocol of a client as TOML. Raises LabError if the protocol is not valid.
 
     Args:
-        observation: What was observed.
+        observation: Observed commits.
         name: Name of the protocol.
         command: Command that was observed.
         operation: Operation that the command commits, such as ``fast_append``.
@@ -62,12 +62,12 @@ def protocol_text(observation: Observation, name: str, command: Sequence[str], o
     try:
         parse_protocol(text, name, name)
     except ConfigError as error:
-        raise LabError(f"what was observed is no valid protocol: {error}") from None
+        raise LabError(f"the observed protocol is not valid: {error}") from None
     return text
 
 
 def _join_attempts(phases: dict[str, list[dict[str, Any]]], observation: Observation, retries: bool) -> None:
-    """Say that each attempt does the same, where a retry was like a first attempt; otherwise the steps are those of the first."""
+    """Share the steps of all attempts if a retry is like a first attempt; otherwise the steps apply to the first attempt."""
     first, again = observation.steps["attempt"], observation.steps["after_loss"]
     if first and _are_alike(first, again):
         phases["after_loss"] = []
@@ -125,7 +125,7 @@ def _tables(step: ObservedStep) -> list[dict[str, Any]]:
 
 
 def _pair(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
-    """Let requests of two steps run at the same time, two by two; None unless both are fixed numbers of requests to the store."""
+    """Pair the requests of two steps as concurrent; None unless both are fixed numbers of requests to the store."""
     both = [*first, *second]
     if len(first) != 1 or len(second) != 1 or any(not table.keys() <= _FIXED or "object" not in table for table in both):
         return None
@@ -141,8 +141,8 @@ def _pair(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> list[dic
 def mark_discovery(steps: list[dict[str, Any]]) -> None:
     """Mark the request that shows the current version: the first list, otherwise the last catalog request or the first read.
 
-    A client asks a catalog for its configuration before it loads a table. A run of several requests is split, because a single one
-    shows the version.
+    A client asks a catalog for its configuration before it loads a table. A run of several requests is split, because only a single
+    request shows the version.
     """
     for verb in _DISCOVERING:
         places = [place for place, step in enumerate(steps) if step["operation"] == verb and _is_single(steps, place)]
@@ -185,7 +185,7 @@ def _number(value: float) -> float | int:
 
 
 def describe(observation: Observation) -> list[str]:
-    """Return sentences on what was observed, what was exact, and what was not."""
+    """Return sentences on the observed commits, and on exact and inexact steps."""
     rivals = sorted({trial.rivals for trial in observation.trials})
     lines = [
         f"Observed in {len(observation.trials)} commits with {', '.join(map(str, rivals))} rival commits between load and commit.",

@@ -43,7 +43,7 @@ COLUMNS = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """A request: times in milliseconds since the lab started, its client, what it asked for, and what became of it."""
+    """A request: times in milliseconds since the lab started, its client, operation, target and outcome."""
 
     time_ms: float
     end_ms: float
@@ -91,7 +91,7 @@ class Recording:
         """Number of requests that were not recorded because there were too many."""
 
     def start(self, time_s: float) -> None:
-        """Set the time of the event loop that is 0 in the recording."""
+        """Set the event loop time that corresponds to 0 in the recording."""
         self._start_s = time_s
 
     def record(self, request: Request, event: Event, end_s: float) -> None:
@@ -121,7 +121,7 @@ class Recording:
         return client if isinstance(client, str) else self._name(client)
 
     def reports(self) -> list[dict[str, Any]]:
-        """Return commit reports: those of clients, and for other commits what the lab has recorded of them."""
+        """Return commit reports: those of clients, and for other commits reports derived from the recording."""
         with self._lock:
             own = list(self._reports)
         known = {report.get("snapshot-id") for report in own}
@@ -231,7 +231,7 @@ def _summarize(snapshot_id: int, own: Sequence[RecordedRequest], around: Sequenc
 
 
 def _covered_ms(requests: Iterable[RecordedRequest]) -> float:
-    """Return the time in which at least one of the requests was under way."""
+    """Return the time in which at least one of the requests was in progress."""
     total, end = 0.0, float("-inf")
     for each in sorted(requests, key=lambda each: each.time_ms):
         total += max(0.0, each.end_ms - max(each.time_ms, end))

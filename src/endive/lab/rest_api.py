@@ -54,7 +54,7 @@ _ENDPOINTS = (
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    """Outcome of a request's service, with what the recording needs."""
+    """Outcome of a request's service, with the values for the recording."""
 
     reply: Reply
     operation: str
@@ -74,7 +74,7 @@ class RestApi:
         behavior: Latencies, queue and failures.
         tokens: Bearer tokens that requests can have, with the client that each belongs to.
         table_config: Function that returns the properties that the response to a load gives a client, by its name.
-        report: Function that gets each metrics report.
+        report: Function that receives each metrics report.
         gate: Function that can hold a request before it is served.
 
     """
@@ -106,7 +106,7 @@ class RestApi:
         return match_credential(request.headers.get("authorization", ""), self._tokens)
 
     def refusal(self, status: int, code: str, message: str) -> Reply:
-        """Return an error as the REST specification has it."""
+        """Return an error in the format of the REST specification."""
         return _error(status, code, message)
 
     async def answer(self, request: Request) -> Exchange:
@@ -119,7 +119,10 @@ class RestApi:
         there_ms, back_ms = self._draws.network_ms(), self._draws.network_ms()
         await wait_until(request.arrived_s + there_ms / 1e3)
         if fate.is_failed:
-            served, outcome = _Served(_error(403, "ForbiddenException", "The request fails for good."), _name(request)), "failed"
+            served, outcome = (
+                _Served(_error(403, "ForbiddenException", "The request failed permanently."), _name(request)),
+                "failed",
+            )
         elif fate.is_rejected:
             served, outcome = _Served(_error(503, "ServiceUnavailableException", "Try again."), _name(request)), "rejected"
         elif self._is_full():

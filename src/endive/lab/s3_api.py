@@ -91,7 +91,7 @@ class S3Api:
         fate = self._fate(plan)
         if fate.is_failed:
             await wait_until(request.arrived_s + fate.response_ms(succeeded=False) / 1e3)
-            return self._exchange(plan, _Done(_error(403, "AccessDenied", "The request fails for good.")), "failed", fate)
+            return self._exchange(plan, _Done(_error(403, "AccessDenied", "The request failed permanently.")), "failed", fate)
         if fate.is_rejected or self._is_too_fast(plan, request.arrived_s + fate.effect_ms / 1e3):
             await wait_until(request.arrived_s + fate.response_ms(succeeded=False) / 1e3)
             return self._exchange(plan, _Done(_error(503, "SlowDown", "Reduce the request rate.")), "rejected", fate)

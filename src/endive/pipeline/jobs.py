@@ -38,19 +38,19 @@ class LocalThreads:
     """Runs tasks in threads of this process, for studies that are too small for Spark; the compiled engine releases the lock.
 
     Attributes:
-        workers: Tasks at a time.
+        workers: Number of concurrent tasks.
     """
 
     workers: int = os.cpu_count() or 1
 
 
 def spark_ddl(schema: pa.Schema) -> str:
-    """Spell an Arrow schema as Spark's DDL. Raises KeyError for a type that no table of the project has."""
+    """Return an Arrow schema as Spark DDL. Raises KeyError for a type that no table of the project has."""
     return ", ".join(f"{field.name} {_TYPES[field.type]}" for field in schema)
 
 
 def deal(specs: Sequence[Spec], weights: Sequence[float], tasks: int) -> list[list[Spec]]:
-    """Deal specifications to tasks of about equal weight, the heaviest task first."""
+    """Distribute specifications over tasks of about equal weight, the heaviest task first."""
     loads = [0.0] * max(1, min(tasks, len(specs)))
     hands: list[list[Spec]] = [[] for _ in loads]
     for weight, index in sorted(((weight, index) for index, weight in enumerate(weights)), key=lambda pair: (-pair[0], pair[1])):
@@ -114,8 +114,8 @@ def make_task_table(tasks: Sequence[Sequence[Spec]]) -> pa.Table:
 def repartition_by_task(spark: SparkSession, specs: pa.Table, tasks: int) -> DataFrame:
     """Create a frame with a partition for each ``task``, in order, so that the first tasks start first.
 
-    Spark takes an Arrow table as it is; rows of Python would cost a second and a half in the first job of a session. Where there
-    is a row for each task and a core for each row, Spark deals them so by itself.
+    Spark accepts an Arrow table directly; Python rows would cost 1.5 s in the first job of a session. With one
+    row per task and one core per row, Spark partitions them in this way by itself.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -161,7 +161,7 @@ def run_with_progress(
 ) -> T:
     """Call a function that waits for Spark, and report progress meanwhile; Ctrl-C cancels Spark's jobs.
 
-    ``finished`` returns how much is done; by default that is the number of Spark's tasks.
+    ``finished`` returns the progress; by default the number of finished Spark tasks.
     """
     done: list[T] = []
     errors: list[BaseException] = []
@@ -189,7 +189,7 @@ def run_with_progress(
 
 
 def _finished(spark: SparkSession, total: int) -> int:
-    """Return how many tasks of the active stage are done; 0 on Spark Connect, which does not report them."""
+    """Return the number of finished tasks of the active stage; 0 on Spark Connect, which does not report it."""
     try:
         tracker = spark.sparkContext.statusTracker()
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]

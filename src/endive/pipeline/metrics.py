@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Sessions = Callable[[], "AbstractContextManager[SparkSession | LocalThreads]"]
-"""Makes the Spark session, or the threads, that do the work."""
+"""Factory of the Spark session, or of the threads, that do the work."""
 _ROWS_PER_TASK = 4_000_000
 _ROWS_PER_RUN = 50_000
 """Number of rows that cost as much to measure as a run costs to open."""
@@ -131,7 +131,7 @@ def current_tables(root: Path, sessions: Sessions, asked: MetricsOptions | None 
 
     Args:
         root: Directory of experiments.
-        sessions: Makes the Spark session, if one is needed.
+        sessions: Creates the Spark session, if one is needed.
         asked: Options of measuring; by default those of the last time.
 
     Raises:
@@ -164,12 +164,12 @@ def load_tables(root: Path) -> dict[str, pa.Table]:
     """Read the tables, by the name of their view."""
     tables = read_tables(root)
     if tables is None:
-        raise PipelineError(f"{root}: its tables of metrics are damaged; `endive metrics {root}` makes them again")
+        raise PipelineError(f"{root}: its tables of metrics are damaged; run `endive metrics {root}` to create them again")
     return tables
 
 
 def _basis(taken: Inventory, options: MetricsOptions) -> dict[str, Any]:
-    """Return what tables are made of: they are current as long as it stays the same."""
+    """Return the inputs of the tables: tables are current as long as these are unchanged."""
     return {"version": metrics_version(), "inventory": taken.digest(), "options": asdict(options)}
 
 

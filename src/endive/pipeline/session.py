@@ -93,7 +93,7 @@ class StartingSession:
         """Wait for the session.
 
         Raises:
-            SessionError: Spark cannot be started; the message says what to do.
+            SessionError: Spark cannot be started; the message contains the remedy.
         """
         self.begin()
         assert self._session is not None
@@ -117,7 +117,7 @@ class StartingSession:
 
 @contextmanager
 def starting_session(options: SparkOptions | None = None, app: str = "endive") -> Iterator[StartingSession]:
-    """Offer a session that can start in the background; stop it at the end of the block."""
+    """Provide a session that can start in the background; stop it at the end of the block."""
     with tempfile.TemporaryDirectory(prefix="endive-spark-", ignore_cleanup_errors=True) as folder, _keep_environment():
         starting = StartingSession(options or SparkOptions(), app, Path(folder))
         try:
@@ -140,7 +140,7 @@ def spark_session(options: SparkOptions | None = None, app: str = "endive") -> I
     """Start a session for the block.
 
     Raises:
-        SessionError: Spark cannot be started; the message says what to do.
+        SessionError: Spark cannot be started; the message contains the remedy.
     """
     with starting_session(options, app) as starting:
         yield starting.get()
@@ -359,5 +359,5 @@ def _summarize(error: Exception, output: Path | None = None) -> str:
     if not causes:
         return text.splitlines()[0] if text else type(error).__name__
     if "stopped SparkContext" in causes[-1]:
-        return "the master does not take the application"
+        return "the master does not accept the application"
     return str(causes[-1])

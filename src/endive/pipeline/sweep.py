@@ -107,7 +107,7 @@ class Progress:
 
 
 class ProgressMonitor:
-    """Counts the runs of a work that have results, and reports them."""
+    """Counts the planned runs that have results, and reports them."""
 
     def __init__(self, work: Work, root: Path, report: Callable[[Progress], None]) -> None:
         self._report = report
@@ -147,7 +147,7 @@ def divide_pieces(pieces: Sequence[Piece], cores: int) -> list[list[Piece]]:
 def plan_pieces(work: Work, root: Path, cores: int) -> list[Piece]:
     """Group runs by the units that are measured together; divide units that are too large for one task.
 
-    Where rows are not kept, all runs of a unit are simulated, and a divided unit has a piece without runs, for a second job.
+    If rows are not kept, all runs of a unit are simulated, and a divided unit has a piece without runs, for a second job.
     """
     runs = work.todo
     points = {point.directory(root).name: point for point in work.points}
@@ -175,7 +175,7 @@ def plan_pieces(work: Work, root: Path, cores: int) -> list[Piece]:
 
 
 def _experiments_after(planned: Mapping[str, Sequence[PlannedRun]], root: Path) -> dict[str, Experiment]:
-    """Return the experiments that a directory has when the planned runs are done."""
+    """Return the experiments of a directory after the planned runs."""
     try:
         found = dict(take_inventory(root).experiments)
     except PipelineError:  # there is nothing yet
@@ -214,7 +214,7 @@ def run_sweep(
         work: The runs to do.
         root: Directory of experiments.
         tasks: Number of tasks; by default it follows from the effort.
-        monitor: Updated while the runs go on.
+        monitor: Updated during the runs.
 
     Returns:
         The outcomes, by experiment and seed.
@@ -248,7 +248,7 @@ def simulate_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 
 def complete_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run the specifications of the rows that have no results yet, and measure the units that are whole then."""
+    """Run the specifications without results, and measure the units that are then complete."""
     for text in read_specs(batches):
         spec = _SPEC.validate_json(text)
         if isinstance(spec, MeasureUnit):

@@ -49,14 +49,14 @@ class StepSection(Section):
     per_attempt: Factor = Field(0.0, description="Requests for each failed attempt so far.")
     per_file: Factor = Field(0.0, description="Requests for each data file of the table.")
     per_log_entry: Factor = Field(0.0, description="Requests for each log entry since the last checkpoint.")
-    parallel: bool = Field(False, description="Run the requests in batches of storage.max_parallel, not one after the other.")
+    parallel: bool = Field(False, description="Run the requests in batches of storage.max_parallel, not sequentially.")
     attempts: StepAttempts = Field("each", description="Attempts that run the step: each, the first one, or the retries.")
     discovers: bool = Field(
         False,
         description="The response shows the current version. Default of load and after_loss: the first request that can.",
     )
     checks: bool = Field(False, description="The attempt is lost here if the version has changed since the attempt began.")
-    with_next: bool = Field(False, description="The request runs at the same time as that of the next step.")
+    with_next: bool = Field(False, description="The request runs concurrently with that of the next step.")
     publishes: bool = Field(False, description="The step publishes all ratified commits (commit.point = ratify).")
 
     @property
@@ -98,9 +98,9 @@ class ConflictSection(Section):
         description="Overlap that makes a conflict. table: any commit to the table; partitions: overlapping partitions; files: "
         "overlapping partitions, with real_conflict_probability.",
     )
-    rebases: bool = Field(True, description="The client commits on top of commits that came between and do not conflict.")
+    rebases: bool = Field(True, description="The client commits on top of intervening commits that do not conflict.")
     fails: dict[str, list[str]] = Field(
-        default_factory=dict, description="Operations that came between and make an operation fail, by operation."
+        default_factory=dict, description="Intervening operations that make an operation fail, by operation."
     )
 
 
@@ -237,7 +237,7 @@ def _check_retries(document: ProtocolDocument) -> Iterator[Problem]:
         for key in sorted(retries.changed_keys - {"limit"}):
             yield Problem(f"retries.{key}", "has no effect with retries.limit = 0")
     elif not document.conflicts.rebases:
-        message = "contradicts conflicts.rebases = false: an attempt is lost only to a commit that came between"
+        message = "contradicts conflicts.rebases = false: an attempt loses the race only to an intervening commit"
         yield Problem("retries.limit", message, retries.limit)
     if retries.operation_timeout_for and retries.operation_timeout_ms is None:
         yield Problem("retries.operation_timeout_for", "has no effect unless retries.operation_timeout_ms is set")
@@ -246,7 +246,9 @@ def _check_retries(document: ProtocolDocument) -> Iterator[Problem]:
             message = f"is not one of operations; {nearest(name, document.operations)}"
             yield Problem(f"retries.operation_timeout_for.{place}", message, name)
     if not document.conflicts.rebases and document.conflicts.fails:
-        yield Problem("conflicts.fails", "has no effect with conflicts.rebases = false: every commit that came between fails")
+        yield Problem(
+            "conflicts.fails", "has no effect with conflicts.rebases = false: every intervening commit makes the operation fail"
+        )
 
 
 def _check_checkpoints(document: ProtocolDocument) -> Iterator[Problem]:

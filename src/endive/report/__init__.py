@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class ReportError(ValueError):
-    """Raised when there is nothing to show, or not what was requested; the message says why and what to do. The exit code is 2."""
+    """The requested content cannot be shown; the message contains the reason and the remedy. The exit code is 2."""

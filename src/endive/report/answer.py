@@ -1,4 +1,4 @@
-"""State the findings of a study: the answer to its question, what its figures show, and how far to trust it."""
+"""State the findings of a study: the answer to its question, its results, and their limits."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ from endive.runs.parameters import SCENARIO_COLUMN
 
 Row = dict[Any, Any]
 _ALIKE = 1.05
-"""Factor below which numbers are not called different."""
+"""Factor below which numbers count as equal."""
 _EVEN = 0.9
 """Jain's index from which commits count as shared evenly."""
 _MEDIAN, _TAIL = "time_to_commit_p50_ms", "time_to_commit_p99_ms"
 _FAR_MORE = 10.0
 _MOST_NAMED = 6
-"""Configurations that one sentence names."""
+"""Largest number of configurations in one sentence."""
 _MOST_VALUES = 8
-"""Values that the answer to a question lists; of more, the best and the worst."""
+"""Largest number of values in the answer to a question; of more, the best and the worst are listed."""
 _READS = {"manifest_list_reads_per_txn": "manifest lists", "manifest_file_reads_per_txn": "manifests"}
 _SUCCESS, _THROUGHPUT = format_percent(LEAST_SUCCESS), format_percent(LEAST_THROUGHPUT)
 _REASONS = {
@@ -84,8 +84,8 @@ def answer_study(study: Study) -> list[str]:
 def answer_question(study: Study) -> list[str]:
     """Return the answer to the question of a study, one sentence each; nothing if it has none.
 
-    Scenarios are compared with the baseline; other configurations are listed from the best to the worst. Where a number
-    varies, both of its ends are answered, the upper one first.
+    Scenarios are compared with the baseline; other configurations are listed from the best to the worst. If a numeric
+    parameter varies, the answer covers its largest and its smallest value.
     """
     if study.question is None:
         return []
@@ -94,7 +94,7 @@ def answer_question(study: Study) -> list[str]:
 
 
 def _find_places(study: Study) -> list[tuple[str, list[str]]]:
-    """Return both ends of the axis that all configurations have, by name, with the experiments there."""
+    """Return both ends of the axis that all configurations share, by name, with their experiments."""
     if study.axis is None or len(study.axis.values) < 2:
         return [("", list(study.manifest.experiments))]
     by_place: dict[float, list[str]] = {}
@@ -116,7 +116,7 @@ def _answer_at(study: Study, question: Subject, at: str, experiments: Sequence[s
 
 
 def _make_scenario_sides(study: Study, experiments: Sequence[str]) -> list[Side]:
-    """Return the scenarios that these experiments are, the baseline first; none unless each is a different one."""
+    """Return the scenarios of these experiments, the baseline first; none unless each has a different scenario."""
     named = {str(study.manifest.experiments[name].parameters.get(SCENARIO_COLUMN)): name for name in experiments}
     ordered = [name for name in study.scenarios if name in named]
     if len(ordered) < 2 or len(named) < len(experiments) or study.scenarios[0] not in named:
@@ -131,7 +131,7 @@ def _make_side(study: Study, name: str, experiment: str) -> Side:
 
 
 def _list_values(study: Study, question: Subject, experiments: Sequence[str]) -> str:
-    """Return every configuration with its value, the best first; equal ones in the order of figures."""
+    """Return every configuration with its value, the best first; ties in the order of figures."""
     rows = [row for row in _select_rows(study, question.workload_class, question.operation) if row["experiment"] in experiments]
     rows = [row for row in rows if _format_value(row, question.metric) != "-"]
     title = capitalize(name_subject(question))
@@ -173,7 +173,7 @@ def _describe_fairness(study: Study) -> Iterator[str]:
 
 
 def describe_fairness(name: str, rows: Sequence[Row], where: Callable[[Row], str]) -> Iterator[str]:
-    """Yield where the writers of a class share its commits least evenly, if that is far from even.
+    """Yield a sentence about the least even distribution of commits among the writers of a class, if it is far from even.
 
     ``where`` names the configuration of a row, as in `` with 20 clients``; empty if there is only one.
     """
@@ -254,7 +254,7 @@ def _list_others(others: list[tuple[str, str]]) -> str:
 
 
 def _describe_limits(study: Study, curves: list[Row], named: list[Row]) -> Iterator[str]:
-    """Yield the maximum sustainable load of each named configuration, and what happens beyond it."""
+    """Yield the maximum sustainable load of each named configuration, and the effect of higher loads."""
     several, everywhere = len(curves) > 1, ""
     if several and len({(curve["bound"], curve["reason"], curve["saturation_load"]) for curve in curves}) == 1:
         named, several, everywhere = curves[:1], False, " in all configurations"
@@ -328,7 +328,7 @@ def _describe_configurations(study: Study, totals: list[Row], *, classes_commit:
 
 
 def _describe_time(study: Study, rows: list[Row]) -> Iterator[str]:
-    """Yield which part of the commit time is the largest, and in which configurations."""
+    """Yield the dominant part of the commit time, with the configurations."""
     largest: dict[str, list[tuple[Row, float]]] = {}
     for row in rows:
         parts = {name: row[f"mean_{name}"] for name in phrases.TIME_PARTS if name != "t_runtime" and is_known(row[f"mean_{name}"])}
@@ -352,7 +352,7 @@ def _choose_verb(noun: str, singular: str, plural: str) -> str:
 
 
 def _describe_classes(study: Study) -> Iterator[str]:
-    """Yield which workload classes do not commit, the worst first, if there are several classes."""
+    """Yield the workload classes that do not commit, the worst first, if there are several classes."""
     if len(study.classes) < 2:
         return
     committing: list[str] = []
@@ -376,7 +376,7 @@ def _describe_classes(study: Study) -> Iterator[str]:
 
 
 def _contrast_class(study: Study, name: str, rows: list[Row]) -> list[str]:
-    """Return in which configurations a class commits and in which it does not, and the cause if its reads show one."""
+    """Return the configurations in which a class commits and does not commit, and the cause if its reads indicate one."""
     committing = [row for row in rows if row["success_high"] >= LEAST_SUCCESS]
     failing = sorted((row for row in rows if row["success_high"] < LEAST_SUCCESS), key=lambda row: row["success_high"])
     if len(rows) > _MOST_NAMED:
@@ -416,7 +416,7 @@ def _read_estimate(row: Row, share: str) -> Estimate:
 
 
 def describe_windows(study: Study) -> str:
-    """Return which part of the runs is measured."""
+    """Return a sentence about the measured part of the runs."""
     windows = {describe_window(window_of(row)): window_of(row) for row in _select_totals(study)}
     cuts = sorted(window.start_ms for window in windows.values())
     low, high = format_duration(cuts[0]), format_duration(cuts[-1])
@@ -426,7 +426,7 @@ def describe_windows(study: Study) -> str:
 
 
 def warn_study(study: Study) -> list[str]:
-    """Return what limits the findings: damaged results, few seeds, overload, short runs, a load range that is too narrow."""
+    """Return the limits of the findings: damaged results, few seeds, overload, short runs, a load range that is too narrow."""
     return list(_list_warnings(study, _select_totals(study)))
 
 
@@ -451,14 +451,15 @@ def _list_warnings(study: Study, totals: list[Row]) -> Iterator[str]:
 
 
 def _warn_windows(study: Study, totals: list[Row]) -> Iterator[str]:
-    """Yield what is overloaded, and what is too short; a longer run does not help an overloaded system."""
+    """Yield the overloaded experiments and those with short runs; a longer run does not help an overloaded system."""
     over = [(row, text) for row in totals if (text := describe_overload(row)) is not None]
     if over and len(totals) == 1:
         yield over[0][1]
     elif over:
         worst, text = max(over, key=lambda each: each[0]["in_flight"] / each[0]["transactions"])
         detail = text.removeprefix("Overloaded: ").removesuffix(" A longer run does not help.")
-        yield f"{len(over)} of {len(totals)} experiments are overloaded. With {_name_point(study, worst)}, {detail}"
+        verb = "is" if len(over) == 1 else "are"
+        yield f"{len(over)} of {len(totals)} experiments {verb} overloaded. With {_name_point(study, worst)}, {detail}"
     yield from _describe_bottlenecks(study, totals)
     sustained = [row for row in totals if row["saturated"] is None]
     if len(totals) == 1:
@@ -471,7 +472,7 @@ def _warn_windows(study: Study, totals: list[Row]) -> Iterator[str]:
     short_runs = [(row, text) for row in sustained if (text := describe_short_run(window_of(row))) is not None]
     drifting = sum(window_of(row).is_drifting for row, _ in short_runs)
     if drifting:
-        yield f"{drifting} of {len(totals)} experiments have no steady state; their results hold for runs of this duration only."
+        yield f"No steady state in {drifting} of {len(totals)} experiments; their results hold for runs of this duration only."
     if len(short_runs) > drifting:
         longest = max((row for row, _ in short_runs if row["needed_ms"] is not None), key=lambda row: row["needed_ms"])
         needed = f"{format_duration(longest['needed_ms'])}, which {_name_point(study, longest)} needs"
@@ -527,7 +528,7 @@ def _format_load(study: Study, load: float) -> str:
 
 
 def _name_point(study: Study, row: Row) -> str:
-    """Return an experiment by what distinguishes it from the others."""
+    """Return the name of an experiment: the values that distinguish it from the others."""
     parts = [row["series"]] if len(study.series) > 1 else []
     if study.axis is not None and is_known(row["x"]) and len(study.axis.values) > 1:
         parts.append(_format_load(study, row["x"]) if study.has_load else phrases.name_value(study.axis.column, row["x"]))

@@ -1,7 +1,7 @@
 """Compare sides: each alternative with the baseline, metric by metric and seed by seed. Two sides are the case of one alternative.
 
-Runs of the same seed are paired; see ``endive.analysis.contrasts``. All comparisons that are reported at once are corrected
-together, so that with 95% confidence every interval holds.
+Runs of the same seed are paired; see ``endive.analysis.contrasts``. Comparisons that are reported together are corrected jointly,
+so that all intervals hold with 95% confidence.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Side:
 def load_side(source: str, options: MetricsOptions, window: Window | None = None) -> Side:
     """Return the finished runs of an experiment on disk, measured in a window, by default its own.
 
-    ``source`` is its directory, a directory that contains it alone, ``ROOT#NAME`` (the beginning of a name is enough), or a run.
+    ``source`` is its directory, a directory that contains it alone, ``ROOT#NAME`` (a prefix of the name is sufficient), or a run.
     """
     root, _, name = source.partition("#")
     place = find_place(Path(root))
@@ -251,9 +251,9 @@ def compare_sides(
 
 
 def choose_subjects(sides: Sequence[Side], question: Subject | None, metrics: Sequence[str]) -> list[Subject]:
-    """Return what is compared: the question first, then metrics of all transactions and of each class.
+    """Return the subjects of a comparison: the question first, then metrics of all transactions and of each class.
 
-    A question without metrics is compared alone, so that nothing else widens its intervals.
+    A question without metrics is compared alone, so that other comparisons do not widen its intervals.
     """
     if question is not None and not metrics:
         return [question]
@@ -347,7 +347,7 @@ def _find_least_width(metric: str, sides: Sequence[Sequence[Mapping[str, Any]]],
 
 
 def find_least_width(sides: Sequence[Side], subject: Subject, confidence: float = CONFIDENCE) -> float:
-    """Return the half width below which no difference among sides is significant, however much their seeds agree."""
+    """Return the half width below which no difference between sides is significant, even if all seeds agree."""
     return _find_least_width(subject.metric, [_select_rows(side, subject) for side in sides], sides[0].window, confidence)
 
 
@@ -360,7 +360,7 @@ def _halve_success_range(rows: Sequence[Mapping[str, Any]]) -> float:
 def pair_transactions(a: Side, b: Side, pairing: Pairing) -> dict[str, Pairs | None] | None:
     """Return pairs of the same transactions by class, summed over seeds; None for a class that cannot be paired in some seed.
 
-    None if the seeds do not pair either.
+    Also None if the seeds cannot be paired.
     """
     if pairing.seeds is None or a.submitted is None or b.submitted is None:
         return None

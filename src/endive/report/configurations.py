@@ -22,7 +22,7 @@ _DURATION = f"{PREFIX}simulation_duration_ms"
 _FIRST = ("scenario", "storage_provider", "catalog_type", "transaction_manifest_list_mode", "catalog_table_metadata_inlined")
 """Parameters that labels begin with."""
 _NEXT = ("_operation", "_commit_path")
-"""Endings of the parameters that come next: what is done, and how it commits."""
+"""Suffixes of the parameters that come next: operations and commit settings."""
 Parameters = Mapping[str, Value | None]
 
 
@@ -176,7 +176,7 @@ def _choose_visible(groups: Sequence[Sequence[str]], experiments: pa.Table) -> d
 
 
 def describe_experiments(stored: Sequence[StoredExperiment]) -> dict[str, str]:
-    """Return by name how each stored experiment differs from the others of its label and version.
+    """Return the differences of each stored experiment from the others of its label and version, by name.
 
     Experiments without provenance are left out.
     """

@@ -1,4 +1,4 @@
-"""Define a figure as a value: its data, their meaning, and how they are drawn.
+"""Define a figure as a value: its data, their meaning, and their presentation.
 
 ``charts`` draws a ``Figure`` from nothing else, for pages and for papers. ``data`` is tidy: one row for each mark, with every
 number that is drawn.
@@ -107,7 +107,7 @@ class Figure:
     order: str | None = None
     """For ``line``: column by which the points of a curve are connected; None for x."""
     x_low: str | None = None
-    """Column with the lower end of the 95% interval of x, where x is what was measured; ``x_high`` is the upper one."""
+    """Column with the lower end of the 95% interval of x, if x was measured; ``x_high`` is the upper one."""
     x_high: str | None = None
     text: str | None = None
     """Column of short texts: before the number of a bar (``bars``), at the end of a bar (``stacked``), beside a lane

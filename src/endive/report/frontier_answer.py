@@ -40,7 +40,7 @@ _COUNTED = ("writers", "clients")
 
 @dataclass(frozen=True)
 class FrontierAnswer:
-    """A search that is done: its question, its outcome, the record of it, and the files that were written."""
+    """Finished search: its question, its outcome, its record, and the written files."""
 
     question: Question
     found: Frontier
@@ -143,7 +143,7 @@ def describe_windows(loads: Sequence[Sequence[RunMetrics]]) -> list[str]:
 def _record(
     question: Question, found: Frontier, replications: Replications, options: MetricsOptions, seconds: float
 ) -> dict[str, Any]:
-    """Return the record of the search, by which the answer can be reproduced."""
+    """Return the record of the search, from which the answer can be reproduced."""
     points, loads = [], []
     for point in found.points:
         document = question.document(point.load)
@@ -189,7 +189,7 @@ def _plain(numbers: dict[str, Any]) -> dict[str, Any]:
 
 
 def origin_of(question: Question | TuningQuestion | ScreeningQuestion) -> dict[str, Any]:
-    """Return the code, file and overrides that an answer was made with."""
+    """Return the code version, file and overrides of an answer."""
     return {
         "endive_version": __version__,
         "code_version": code_version(),

@@ -18,9 +18,9 @@ from endive.studies.measure import RunMetrics
 
 @dataclass(frozen=True)
 class Judgement:
-    """A condition on an alternative: whether its mean meets it, and whether the interval excludes the opposite.
+    """Evaluated condition on an alternative: whether the mean meets it, and whether the interval excludes the opposite.
 
-    Without an estimate ``holds`` is true, so that a check that could not be measured fails.
+    Without an estimate ``holds`` is True, so that a check without a measurement fails.
     """
 
     condition: Condition
@@ -42,17 +42,17 @@ def judge_runs(condition: Condition, runs: Sequence[RunMetrics]) -> Judgement:
 
 
 def describe_judgement(each: Judgement, name: str = "B") -> str:
-    """Return PASS or FAIL, the condition that fails a run, and what was measured."""
+    """Return PASS or FAIL, the condition, and the measured value."""
     verdict, condition = "FAIL" if each.holds else "PASS", each.condition
     if each.estimate is None:
-        return f"{verdict}: {condition.text} could not be measured in {name}"
+        return f"{verdict}: fail if {condition.text}; could not be measured in {name}"
     values = (each.estimate.mean, each.estimate.low, each.estimate.high)
     if condition.relative:
         mean, low, high = (f"{100.0 * value:.4g}%" for value in values)
         mean += " of the baseline"
     else:
         mean, low, high = (format_metric(condition.metric, value) for value in values)
-    measured = f"{verdict}: {condition.text}; measured {mean}"
+    measured = f"{verdict}: fail if {condition.text}; measured {mean}"
     if low == "-":
         return f"{measured} (one seed: no interval)"
     return f"{measured} ({join_ends(low, high)}){'' if each.clear else '; the interval includes the threshold'}"

@@ -47,7 +47,7 @@ _GLYPHS = {
     LINE: "\u2501",
     DASHES: "\u2505",
 }
-"""Signs of the legend as characters, which are printed even where backgrounds are not."""
+"""Legend symbols as characters, which are printed even if backgrounds are not."""
 _LONG_HEADLINE = 120
 """Number of characters from which a headline is set in smaller type."""
 _TITLES = {

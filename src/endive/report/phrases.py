@@ -236,7 +236,7 @@ def name_operation(name: str) -> str:
 
 
 def describe_window(window: Window) -> str:
-    """Return which part of a run is measured: ``The first 11.5 min of 1 h are excluded as warm-up.``"""
+    """Return a sentence about the measured part of a run: ``The first 11.5 min of 1 h are excluded as warm-up.``"""
     whole, end = format_duration(window.duration_ms), window.duration_ms - window.end_ms
     last = f"the last {format_duration(end)}" if end > 0.0 else ""
     if window.chosen_by == "schedule":
@@ -248,7 +248,7 @@ def describe_window(window: Window) -> str:
 
 
 def describe_short_run(window: Window) -> str | None:
-    """Return the warning that a run has no steady state, or is too short, and the duration it needs; None if it is long enough."""
+    """Return a warning if a run has no steady state or is too short, with the required duration; None if it is long enough."""
     if window.is_drifting:
         grows = "table metadata" if window.chosen_by == "growth" else "the number of transactions in flight"
         return f"There is no steady state: {grows} grows until the end of the run. {_limit_results(window)}"
@@ -266,7 +266,7 @@ _BOTTLENECK = 0.9
 
 
 def describe_utilization(rows: Sequence[Mapping[str, Any]], workers: int) -> str | None:
-    """Return how busy the workers of a catalog service are, and whether they are the bottleneck; None without such a service.
+    """Return a sentence about the utilization of a catalog service, and whether it is the bottleneck; None without a service.
 
     Args:
         rows: Metrics of all transactions, of each seed or over seeds.
@@ -282,21 +282,21 @@ def describe_utilization(rows: Sequence[Mapping[str, Any]], workers: int) -> str
 
 
 def warn_utilization(rows: Sequence[Mapping[str, Any]], workers: int) -> str | None:
-    """Return that the workers of a catalog service are the bottleneck; None if they are not."""
+    """Return a warning if the workers of a catalog service are the bottleneck; otherwise None."""
     text = describe_utilization(rows, workers)
     return text if text is not None and "bottleneck" in text else None
 
 
 def describe_month(cost: Cost) -> str | None:
-    """Return the cost of a month at the simulated rate of commits, and which requests have no price; None without prices."""
+    """Return a sentence about the cost per month at the simulated commit rate; None without prices."""
     month = cost.money_per_month
     if month is None:
         return None
     without = ""
     if cost.unpriced:
         unpriced = join_names([KINDS[kind] for kind in cost.unpriced])
-        without = f", without {unpriced}, which have no price. Set it with --prices FILE"
-    return f"{format_money(month)} {cost.currency} a month at {format_rate(cost.commits_per_s)}{without}."
+        without = f", excluding {unpriced}, which have no price. Set prices with --prices FILE"
+    return f"Cost: {format_money(month)} {cost.currency} per month at {format_rate(cost.commits_per_s)}{without}."
 
 
 _GROWING = {
@@ -307,10 +307,11 @@ _GROWING = {
 
 
 def describe_growth(rows: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return what grows over the window, and how fast; None if nothing does.
+    """Return a sentence about the table state that grows over the window, with its rate; None if none grows.
 
     Args:
-        rows: Metrics of all transactions, of each seed or over seeds. What grows in all of them is reported, with the mean.
+        rows: Metrics of all transactions, of each seed or over seeds. State that grows in all of them is reported, with its mean
+            growth.
     """
     grown = []
     for state, name in _GROWING.items():
@@ -338,7 +339,7 @@ def _limit_results(window: Window) -> str:
 
 
 def describe_drift(rows: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return that a run has no steady state, or is too short, or that its tables grow; None if it is steady."""
+    """Return a warning if a run has no steady state, is too short, or has growing tables; otherwise None."""
     window = window_of(rows[0])
     growth = describe_growth(rows)
     if growth is not None and (window.chosen_by == "growth" or describe_short_run(window) is None):
@@ -347,7 +348,7 @@ def describe_drift(rows: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 def describe_overload(row: Mapping[str, Any]) -> str | None:
-    """Return that a load exceeds what a configuration sustains; None if the metrics do not show it.
+    """Return a warning if a configuration is overloaded; otherwise None.
 
     ``row`` has ``saturated``, and counts or their means over seeds.
     """
@@ -374,7 +375,7 @@ def format_bounded(row: Mapping[Any, Any], metric: str) -> str:
 
 
 def explain_ranges(cells: Iterable[str]) -> str | None:
-    """Return what a range of success means, if any cell of a table is one."""
+    """Return the explanation of success ranges, if a table has any."""
     if not any(_RANGE.match(cell) for cell in cells):
         return None
     return (
@@ -390,7 +391,7 @@ _COMPILATIONS = {
 
 
 def describe_compilation(choice: Choice) -> str | None:
-    """Return a note where a kernel is compiled before or during a run."""
+    """Return a note if a kernel is compiled before or during a run."""
     return _COMPILATIONS.get(choice.compiles)
 
 

@@ -30,7 +30,7 @@ _WIDTH, _BAR_HEIGHT = 360, 22
 
 @dataclass(frozen=True)
 class ScreeningAnswer:
-    """A screening that is done: its effects, the record of it, and the files that were written."""
+    """Finished screening: its effects, its record, and the written files."""
 
     found: Screening
     record: dict[str, Any]
@@ -71,7 +71,7 @@ def answer_screening(
 
 
 def describe_screening(question: ScreeningQuestion, found: Screening) -> list[str]:
-    """Return which parameters matter, the most important first, and which have no measurable effect."""
+    """Return sentences about the parameters with a significant effect, the largest first, and those without."""
     subject = name_subject(question.objective)
     important = [each for each in found.effects if each.is_significant]
     sentences = [f"No parameter has a significant effect on {subject}."]

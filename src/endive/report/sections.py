@@ -1,4 +1,4 @@
-"""Collect the sections of a report besides its figures: title, answer, configuration, provenance and reproduction."""
+"""Collect the sections of a report other than figures: title, answer, configuration, provenance and reproduction."""
 
 from __future__ import annotations
 

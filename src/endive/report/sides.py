@@ -47,7 +47,7 @@ class Selection:
 
 
 def describe_drifts(sides: Sequence[Side]) -> list[str]:
-    """Return which sides have no steady state, are too short, or have tables that grow, each statement once."""
+    """Return warnings about sides without a steady state, with short runs or with growing tables, each once."""
     drifts: dict[str, list[str]] = {}
     for side in sides:
         text = describe_drift([run.select(ALL, ALL) for run in side.runs])
@@ -69,7 +69,7 @@ def select_sources(sources: Sequence[str], overrides: Mapping[str, Any], last_ov
 
 
 def name_sources(given: Sequence[tuple[str | None, str]], documents: Sequence[Document | None]) -> Selection:
-    """Return sources by their given names, or else by names of their own, which are made distinct."""
+    """Return sources by their given names, otherwise by unique generated names."""
     names = [name or _own_name(source, document) for (name, source), document in zip(given, documents, strict=True)]
     clear = [name if names.count(name) == 1 else source for name, (_, source) in zip(names, given, strict=True)]
     return Selection(tuple(source for _, source in given), _once(clear), tuple(documents))
@@ -86,7 +86,7 @@ def select_scenarios(source: str, overrides: Mapping[str, Any], *, quick: bool) 
 
 
 def _split(source: str) -> tuple[str | None, str]:
-    """Return the name, if there is one, and the source of ``NAME=SOURCE``."""
+    """Split ``NAME=SOURCE`` into the name, if there is one, and the source."""
     name, equals, rest = source.partition("=")
     return (name, rest) if equals and name and rest and not Path(source).exists() else (None, source)
 

@@ -1,4 +1,4 @@
-"""Text to paste: the settings that ``endive tune`` recommends, in the language of the clients that have them."""
+"""Snippets to paste: the settings that ``endive tune`` recommends, in the syntax of each client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from endive.studies.tuning import TODAY, TuningQuestion
 
 
 def list_snippets(question: TuningQuestion, candidate: int) -> list[Snippet]:
-    """Return the settings of a candidate that differ from the file, each with the place where it is pasted."""
+    """Return the changed settings of a candidate, each with the place where it is set."""
     chosen = question.candidates[candidate]
     if not chosen.settings or candidate == TODAY:
         return []

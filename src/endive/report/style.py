@@ -22,7 +22,7 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross"
 CROSS = "M-1,-.6L-.6,-1L0,-.4L.6,-1L1,-.6L.4,0L1,.6L.6,1L0,.4L-.6,1L-1,.6L-.4,0Z"
 """A diagonal cross, as an SVG path."""
 MOMENTS = {"committed": "circle", "conflict": CROSS, "aborted": "square"}
-"""Shapes of moments in a timeline; everything else is a span."""
+"""Shapes of events in a timeline; everything else is a span."""
 PART_COLOURS = {
     "catalog reads": "#56B4E9",
     "runtime": "#BBBBBB",

@@ -167,7 +167,7 @@ def parse_time(text: str, option: str) -> float:
 
 @dataclass(frozen=True)
 class Span:
-    """A step of a transaction, or the moment (``end_ms == start_ms``) at which an attempt ended."""
+    """A step of a transaction, or the time (``end_ms == start_ms``) at which an attempt ended."""
 
     txn: int
     part: str
@@ -228,8 +228,8 @@ def make_timeline_figure(replay: Replay, *, txn: int | None = None, source: str 
         name="timeline",
         title=f"Commit timeline from {replay.start_ms / 1000.0:.3f} s to {replay.end_ms / 1000.0:.3f} s"
         + ("" if txn is None else f": transaction {txn}"),
-        definition="A lane for each transaction. For a failed commit attempt: the transaction that invalidated it, the number of "
-        "commits since the read that the attempt was based on, and the time until the next attempt.",
+        definition="One lane per transaction. The label of a failed attempt gives the transaction that invalidated it, the number "
+        "of commits since the read that the attempt was based on, and the time until the next attempt.",
         kind="swimlanes",
         data=pd.DataFrame(rows),
         x=Axis("start_s", "time (s)"),

@@ -27,7 +27,7 @@ from endive.studies.tuning import ICEBERG, TODAY, CostEvaluator, TuningQuestion,
 
 @dataclass(frozen=True)
 class TuningAnswer:
-    """A search that is done: its question, its outcome, the record of it, and the file of the record."""
+    """Finished search: its question, its outcome, its record, and the file of the record."""
 
     question: TuningQuestion
     found: Tuned
@@ -110,7 +110,7 @@ def _format_setting(value: Any) -> str:
 
 
 def describe_tuning(question: TuningQuestion, outcome: Tuned) -> list[str]:
-    """Return the answer: the recommended settings, their advantage over the references and the runner-up, and what limits it."""
+    """Return the answer: the recommended settings, their advantage over the references and the runner-up, and its limits."""
     objective = str(question.objective)
     if outcome.best is None:
         texts = join_names([each.text for each in question.conditions])
@@ -166,7 +166,7 @@ def _describe_ends(question: TuningQuestion, best: int) -> list[str]:
 
 
 def _recommend(question: TuningQuestion, outcome: Tuned, best: int) -> list[str]:
-    """Return the first sentences of the answer: the best candidate, or that there is no clear winner."""
+    """Return the first sentences of the answer: the best candidate, or "no clear winner"."""
     objective = str(question.objective)
     name = question.candidates[best].name
     if best == TODAY or (best == ICEBERG and question.same_references):
@@ -182,7 +182,7 @@ def _recommend(question: TuningQuestion, outcome: Tuned, best: int) -> list[str]
 
 
 def describe_advantage(question: TuningQuestion, advantage: Advantage, other: Measured) -> str:
-    """Return how much better the best candidate is than another, with the 95% interval."""
+    """Return the advantage of the best candidate over another, with its 95% interval."""
 
     def size(value: float, unit: str = "") -> str:
         return f"{100.0 * value:.3g}{unit}" if kind_of(metric) == "share" else format_metric(metric, value)
@@ -202,7 +202,7 @@ def describe_advantage(question: TuningQuestion, advantage: Advantage, other: Me
 
 
 def _record(question: TuningQuestion, found: Tuned, plan: Plan, evaluate: CostEvaluator) -> dict[str, Any]:
-    """Return the record of the search, by which the answer can be reproduced."""
+    """Return the record of the search, from which the answer can be reproduced."""
     best = found.best
     clear = found.clear_over(TODAY)
     return {

@@ -22,7 +22,15 @@ from endive.formatting import (
 )
 from endive.report.comparison import Alternatives, Comparison, RankedSide, Ranking, Side
 
-_NAMES = {"success_rate": "success", "retries_per_txn": "retries per transaction", "throughput_per_s": "throughput"}
+_NAMES = {
+    "success_rate": "success",
+    "retries_per_txn": "retries per transaction",
+    "throughput_per_s": "throughput",
+    "handovers_per_s": "file batches per second",
+    "handovers_per_commit": "file batches per commit",
+    "handover_mean_ms": "time from handoff to commit",
+    **{f"oldest_handover_p{share}_ms": f"p{share} of the time from handoff to commit" for share in (50, 95, 99)},
+}
 _ROUNDING = 1e-9
 """Share of a half width below which a difference is rounding."""
 _VERDICTS = {True: "better", False: "worse", None: "different"}
@@ -36,7 +44,7 @@ def name_metric(metric: str) -> str:
 
 
 def name_subject(subject: Subject) -> str:
-    """Return a metric and the transactions that it is of: ``success of compaction``."""
+    """Return a metric with its transactions: ``success of compaction``."""
     group = [name for name in (subject.workload_class, subject.operation) if name != ALL]
     return f"{name_metric(subject.metric)} of {', '.join(group) if group else 'all transactions'}"
 
@@ -65,7 +73,7 @@ def format_signed_change(metric: str, found: Difference | None) -> str:
 
 
 def _clean_difference(found: Difference) -> float:
-    """Return the difference, without what rounding leaves of 0."""
+    """Return the difference; rounding errors become 0."""
     return 0.0 if found.half_width is not None and abs(found.difference) < _ROUNDING * found.half_width else found.difference
 
 
@@ -77,7 +85,7 @@ def _choose_unit(metric: str, size: float) -> tuple[str, float]:
 
 
 def describe_comparison(each: Comparison, name: str = "B") -> str:
-    """Return how the alternative ``name`` differs from the baseline in one metric."""
+    """Return a sentence about the difference of the alternative ``name`` from the baseline in one metric."""
     if each.difference is not None:
         return describe_difference(each.metric, each.difference, name)
     if each.a.kind == each.b.kind == "never":
@@ -87,7 +95,7 @@ def describe_comparison(each: Comparison, name: str = "B") -> str:
 
 
 def describe_difference(metric: str, found: Difference, name: str = "B") -> str:
-    """Return a difference, whether it is significant, and how many seeds would show it if it is not."""
+    """Return a difference, whether it is significant, and otherwise the number of seeds that would show it."""
     n = min(found.n_a, found.n_b)
     if n < 2:
         return f"{_describe_change(metric, found, name)} (one seed: no interval)"
@@ -130,20 +138,22 @@ def summarize_comparison(found: Alternatives) -> list[str]:
 
 
 def _summarize_pair(found: Alternatives) -> str:
-    """Return in which metrics of all transactions the alternative is better or worse."""
+    """Return the metrics of all transactions in which the alternative is better or worse."""
     (name,) = found.pairings
     whole = [each for each in found.comparisons if each.workload_class == ALL]
     names = {verdict: [name_metric(each.metric) for each in whole if each.better is verdict] for verdict in (True, False)}
-    parts = [f"{_VERDICTS[verdict]} in {join_names(metrics)}" for verdict, metrics in names.items() if metrics]
+    parts = [
+        f"{_VERDICTS[verdict]} than {found.baseline} in {join_names(metrics)}" for verdict, metrics in names.items() if metrics
+    ]
     if not parts:
         return f"No significant difference between {found.baseline} and {name}."
     same = [name_metric(each.metric) for each in whole if not each.is_significant]
     rest = f"; no significant difference in {join_names(same)}" if same else ""
-    return f"{name} is {' and '.join(parts)} than {found.baseline}{rest}."
+    return f"{name} is {', and '.join(parts)}{rest}."
 
 
 def _summarize_ranking(found: Alternatives, ranking: Ranking) -> list[str]:
-    """Return which alternatives are better and worse than the baseline, and which one to choose."""
+    """Return the alternatives that are better and worse than the baseline, and a recommendation."""
     title, metric = capitalize(name_subject(ranking.subject)), ranking.subject.metric
     if not ranking.sides:
         return [f"{title} could not be measured."]
@@ -171,7 +181,7 @@ def _summarize_ranking(found: Alternatives, ranking: Ranking) -> list[str]:
 
 
 def describe_pairs(classes: Mapping[str, Pairs | None], a: str = "A", b: str = "B") -> list[str]:
-    """Return how the same transactions fare on both sides, and the classes that cannot be paired."""
+    """Return the outcomes of the same transactions on both sides, and the classes that cannot be paired."""
     paired = [each for each in classes.values() if each is not None]
     sentences = [_describe_pairs(sum(paired, Pairs()), a, b)] if paired else []
     unpaired = [name for name, each in classes.items() if each is None]
@@ -196,7 +206,7 @@ def _describe_pairs(found: Pairs, a: str, b: str) -> str:
 
 
 def explain_aborts(sides: Sequence[Side]) -> list[str]:
-    """Return the abort reasons of every side and class that commits less than it should."""
+    """Return the abort reasons of every side and class with low success."""
     sentences = []
     for side in sides:
         classes = sorted(name for name, operation in side.groups if operation == ALL and name != ALL)

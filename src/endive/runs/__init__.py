@@ -1,1 +1,1 @@
-"""A run on disk: what it is called, where its files lie and what they are named, what they say, and whether they are whole."""
+"""A run on disk: identity, location and names of its files, their content, and their integrity."""

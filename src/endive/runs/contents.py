@@ -1,4 +1,4 @@
-"""Check that the files of a run are those that the model wrote: checksums, schema, row invariants, counts and trace.
+"""Check that the files of a run are unchanged output of the model: checksums, schema, row invariants, counts and trace.
 
 Also that the configuration of an experiment is the one that its name and its runs have.
 """
@@ -40,11 +40,11 @@ _VERSIONS = r"\A(?:[0-9]{1,15}:[0-9]{1,15}(?: |\z))*\z"
 
 
 class UnsoundError(ValueError):
-    """A file of a run that the model cannot have written; the message has the reason."""
+    """A file of a run that is not valid output of the model; the message contains the reason."""
 
 
 def structure_problem(run: StoredRun) -> str | None:
-    """Return what is wrong with the records, the checksum, the columns or the number of rows of a run; None if nothing is."""
+    """Return the problem of the records, the checksum, the columns or the number of rows of a run; None if there is none."""
     problem = run.problem()
     if problem is not None:
         return problem

@@ -1,7 +1,7 @@
-"""Estimates of the CPU time and disk space of runs before they are run, and reasons against running them.
+"""Estimates of the CPU time and disk space of runs, and reasons not to run them.
 
-Estimates use the speed of this machine, which is measured once as CPU time and cached by version and machine; where it cannot be
-measured or cached, the speed of a machine of 2024 serves.
+Estimates use the speed of this machine, which is measured once as CPU time and cached by version and machine; otherwise the speed
+of a machine of 2024 is used.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Effort:
     work: ExpectedWork = field(default_factory=ExpectedWork)
     runs: int = 0
     setup_s: float = 0.0
-    """CPU seconds for tables and classes, whatever happens in a run."""
+    """CPU seconds for tables and classes, independent of the length of a run."""
 
     def __add__(self, other: Effort) -> Effort:
         return Effort(self.work + other.work, self.runs + other.runs, self.setup_s + other.setup_s)
@@ -122,7 +122,7 @@ USUAL = Speed()
 
 @cache
 def speed_of_this_machine() -> Speed:
-    """Return the speed that was measured on this machine before; the usual one if none was."""
+    """Return the measured speed of this machine; the default if it was not measured."""
     try:
         kept = json.loads(_file().read_text(encoding="utf-8"))
         found = Speed(**{name: float(kept[name]) for name in asdict(USUAL)})
@@ -132,7 +132,7 @@ def speed_of_this_machine() -> Speed:
 
 
 def is_measured() -> bool:
-    """Return whether the speed of this machine was measured before."""
+    """Return whether the speed of this machine is known."""
     return speed_of_this_machine() != USUAL
 
 
@@ -159,7 +159,7 @@ class _Timing:
 
 
 def _time_runs(root: Path, rate: float, retry: int) -> _Timing:
-    """Return the least CPU time of some runs: disturbances only add to it."""
+    """Return the smallest CPU time of some runs, because disturbances only increase it."""
     document = Document.model_validate(
         {
             "simulation": {"duration_ms": 300_000.0, "engine": "compiled"},

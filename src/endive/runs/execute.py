@@ -1,7 +1,8 @@
-"""Run a configuration to files: results, summary and provenance, whole or not at all.
+"""Run a configuration and write its files atomically: results, summary and provenance.
 
 ``prepare_run`` builds the model and chooses the engine, once; ``execute_run`` streams the rows to Parquet and writes the records
-beside them. A run can be read, checked and repeated from its files. Results appear last: where they exist, the rest exists too.
+next to them. A run can be read, checked and repeated from its files. Results are written last: if they exist, so do the other
+files.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def prepare_run(document: Document, *, seed: int | None = None, among_many: bool
     Args:
         document: A checked configuration.
         seed: Seed in place of the document's.
-        among_many: Whether similar runs follow, so that a kernel that has to be compiled is worth waiting for.
+        among_many: Whether similar runs follow, so that the run waits for the compilation of a kernel.
     """
     simulation = Simulation(build_simulation_config(document, seed_override=seed), among_many=among_many)
     return PreparedRun(document, compute_experiment_hash(document), simulation)
@@ -134,7 +135,7 @@ def execute_run(prepared: PreparedRun, files: RunFiles, *, trace: bool = False, 
     Args:
         prepared: The run.
         files: Where to write.
-        trace: Whether to write a log of all events, too; such a run is on the reference engine.
+        trace: Whether to also write a log of all events; such a run uses the reference engine.
         progress: Called with the simulated time.
     """
     summary = Summary(prepared.simulation.config.duration_ms)
@@ -198,7 +199,7 @@ def _repeat_command(prepared: PreparedRun, files: RunFiles) -> str:
 
 
 def _config_text(document: Document, files: RunFiles) -> str:
-    """Return the configuration as it was given, in canonical spelling; copy custom profiles and components beside it."""
+    """Return the given configuration with canonical keys; copy custom profiles and components to its directory."""
     tree = document.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     tree["simulation"].pop("seed", None)
     for section in ("storage", "catalog"):
@@ -222,7 +223,7 @@ def _config_text(document: Document, files: RunFiles) -> str:
 
 
 class ParquetSink:
-    """A sink that streams batches to a Parquet file, one row group each, whole or not at all."""
+    """A sink that streams batches to a Parquet file, one row group each, and writes the file atomically."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self.path = path

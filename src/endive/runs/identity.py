@@ -1,8 +1,8 @@
 """Identity of an experiment: the hash of its resolved parameters and of the model version.
 
 The hash covers every parameter that changes results, with defaults resolved, and ``MODEL_VERSION``. It does not cover the seed,
-the output path, the label or the engine. A default that is written out gives the same hash, and so does a new key whose default
-keeps results as they were, because parameters that equal their default are left out of the hash.
+the output path, the label or the engine. Parameters that equal their default are left out of the hash, so explicit defaults, and
+new keys whose default does not change results, give the same hash.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def parameters(document: Document) -> dict[str, Any]:
 
 
 def compute_experiment_hash(document: Document) -> str:
-    """Return the hash that names an experiment: the same for the same parameters and model version, whatever the seed."""
+    """Return the hash of an experiment: the same for the same parameters and model version, independent of the seed."""
     tree = parameters(document)
     tree["storage"] = {key: tree["storage"][key] for key in ("provider", "max_parallel", "sizes")}
     _resolve_catalog(tree["catalog"], document)
@@ -94,7 +94,7 @@ def _describe_profile(profile: StorageProfile) -> dict[str, Any]:
 
 
 def _resolve_catalog(tree: dict[str, Any], document: Document) -> None:
-    """Replace catalog keys that were left out by the values that apply."""
+    """Replace unset catalog keys by their effective values."""
     catalog = document.catalog
     profile = catalog_profile(document, storage_profile(document.storage))
     assert profile is not None
@@ -113,7 +113,7 @@ def _default_of(field: dataclasses.Field[Any]) -> Any:
 
 
 def _resolve_classes(tree: dict[str, Any], document: Document) -> None:
-    """Replace ``[transaction]`` and the classes by what each class runs with."""
+    """Replace ``[transaction]`` and the classes by the effective settings of each class."""
     del tree["transaction"]
     classes = {}
     for resolved in resolve_classes(document):
@@ -130,7 +130,7 @@ def _resolve_classes(tree: dict[str, Any], document: Document) -> None:
 
 
 def _describe_distributions(section: Section) -> dict[str, Any]:
-    """Return the distributions among the keys of a section as built, whatever the spelling of their parameters."""
+    """Return the distributions among the keys of a section as built, independent of the spelling of their parameters."""
     found: dict[str, Any] = {}
     for name in type(section).model_fields:
         value = getattr(section, name)

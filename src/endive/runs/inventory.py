@@ -1,6 +1,6 @@
-"""Inventory of a directory of experiments: which experiments it has, their parameters, and their finished runs.
+"""Inventory of a directory of experiments: its experiments, their parameters, and their finished runs.
 
-The inventory is taken from the directories and the provenance records. It never reads rows: who uses the results of a run checks
+The inventory is taken from the directories and the provenance records. It never reads rows: users of the results of a run check
 their checksum.
 """
 
@@ -20,10 +20,10 @@ from endive.runs.stored import NAME_PROBLEM, StoredExperiment, StoredRun, find_e
 
 
 class PipelineError(RuntimeError):
-    """A dataset or its metrics cannot be made; the message has the reason and what to do.
+    """A dataset or its metrics cannot be created; the message contains the reason and the remedy.
 
     Attributes:
-        usage: Whether the call was wrong, as opposed to a failure.
+        usage: Whether the error is due to wrong usage.
     """
 
     def __init__(self, message: str, *, usage: bool = False) -> None:
@@ -33,7 +33,7 @@ class PipelineError(RuntimeError):
 
 @dataclass(frozen=True)
 class Damage:
-    """A run or an experiment that cannot be used, and why."""
+    """A run or an experiment that cannot be used, with the reason."""
 
     where: str
     message: str
@@ -73,7 +73,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Inventory:
-    """Experiments by name, what is damaged, and how many runs have no results yet."""
+    """Experiments by name, damaged runs and experiments, and the number of runs without results."""
 
     experiments: Mapping[str, Experiment] = field(default_factory=dict)
     problems: tuple[Damage, ...] = ()
@@ -148,7 +148,7 @@ def take_inventory(root: Path) -> Inventory:
         elif finished:
             problems.append(Damage(stored.name, f"no run has usable parameters: {PROVENANCE} is missing or damaged"))
     if not experiments and not problems:
-        raise PipelineError(f"{root}: there is no finished run of a labelled experiment here", usage=True)
+        raise PipelineError(f"{root}: contains no finished run of a labelled experiment", usage=True)
     return Inventory(experiments, tuple(problems), unfinished)
 
 
@@ -166,7 +166,7 @@ def experiment_from_records(label: str, digest: str, records: Sequence[Mapping[s
         label: Label of the experiment.
         digest: Hash of the experiment.
         records: Provenance records, at least one.
-        directory: Where its configuration lies, which names the providers.
+        directory: Directory of its configuration, which contains the names of the providers.
     """
     parameters = records[0]["parameters"]
     runs = sorted((_recorded_run(each) for each in records), key=lambda run: run.seed)

@@ -1,7 +1,7 @@
 """Rows of runs that are kept: all of them, a uniform sample of transactions, or none.
 
 A run whose rows are not all kept has its summary and its metrics. Its rows are first written to a scratch directory, which is
-a directory of experiments of its own, and removed when they are measured.
+a separate directory of experiments, and removed when they are measured.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from endive.simulation.row_invariants import RowError
 from endive.simulation.rows import BATCH_ROWS, RESULT_SCHEMA
 
 ONE_IN = 100
-"""Number of transactions of which one is in a sample."""
+"""Number of transactions per sampled transaction."""
 
 
 def is_sampled(txn_ids: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -60,7 +60,7 @@ class SampledIds:
 
 
 def transfer_run(root: Path, experiment: str, seed: int, rows: KeptRows) -> None:
-    """Move a run from the scratch directory to its place, with the rows that are kept; leave a run there that has as many rows."""
+    """Move a run from the scratch directory to its destination, with the rows to keep, unless they are already there."""
     source = StoredRun(run_directory(scratch_directory(root) / experiment, seed))
     target = StoredRun(run_directory(root / experiment, seed))
     if target.problem() is not None or not target.keeps(rows):

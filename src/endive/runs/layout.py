@@ -1,14 +1,15 @@
-"""Names and places of files. No other module spells these names.
+"""Names and locations of files. No other module spells these names.
 
     ROOT/LABEL-HASH/cfg.toml  version.txt                                   an experiment
     ROOT/LABEL-HASH/SEED/results.parquet  summary.json  provenance.json     a run (with --trace also trace.parquet)
     ROOT/consolidated/experiment=NAME/operation_type=OPERATION/part-00000.parquet
     ROOT/metrics/by_run.parquet  by_run.csv  ...  units/KEY-CHECKSUM.parquet
     ROOT/report.html  ROOT/figures/
-    ROOT/studies/LABEL.toml  LABEL.json                                     the file of a study, and what it plans
+    ROOT/studies/LABEL.toml  LABEL.json                                     the file of a study, and its plan
     ROOT/.rows/LABEL-HASH/...                                               runs whose rows are not kept, until they are measured
 
-A run without a label lies beside its ``output_path``: ``out.parquet``, ``out.summary.json``, ``out.provenance.json`` and so on.
+The files of a run without a label are next to its ``output_path``: ``out.parquet``, ``out.summary.json``, ``out.provenance.json``
+and so on.
 """
 
 from __future__ import annotations
@@ -70,15 +71,15 @@ class RunFiles:
         return cls(results, named(SUMMARY), named(PROVENANCE), named(TRACE), named(CONFIG), named(VERSION))
 
     def own_profile(self, section: str) -> Path:
-        """Return where a profile of the user's own is kept, beside the configuration that names it in a section."""
+        """Return the path of the copy of a custom profile, next to the configuration that refers to it."""
         return self.config.with_name(self.config.name.removesuffix(CONFIG) + f"{section}{_OWN_PROFILE}")
 
     def own_protocol(self, name: str) -> Path:
-        """Return the copy of a protocol file, beside the configuration that names it in ``[transaction]`` or in a class."""
+        """Return the path of the copy of a protocol file, next to the configuration that refers to it."""
         return self.config.with_name(self.config.name.removesuffix(CONFIG) + f"{name}{_OWN_PROTOCOL}")
 
     def own_part(self, kind: str) -> Path:
-        """Return the copy of the code of a custom component, beside the configuration that names it."""
+        """Return the path of the copy of the code of a custom component, next to the configuration that refers to it."""
         return self.config.with_name(self.config.name.removesuffix(CONFIG) + f"{kind}_part.py")
 
 
@@ -108,12 +109,12 @@ def run_directory(experiment: Path, seed: int) -> Path:
 
 
 def is_experiment(directory: Path) -> bool:
-    """Tell whether a directory holds an experiment."""
+    """Return whether a directory contains an experiment."""
     return (directory / CONFIG).is_file()
 
 
 def is_seed(name: str) -> bool:
-    """Tell whether a directory of this name is one of a run: a seed, as numbers are written."""
+    """Return whether a directory name is that of a run: a seed in canonical decimal form."""
     return _SEED.fullmatch(name) is not None
 
 
@@ -122,12 +123,12 @@ _SEED = re.compile(r"0|[1-9][0-9]{0,18}")
 
 
 def study_file(root: Path, label: str) -> Path:
-    """Return where the file of a study is kept, as one that needs no other."""
+    """Return the path of the self-contained file of a study."""
     return root / _STUDIES_FOLDER / f"{label}.toml"
 
 
 def study_plan(root: Path, label: str) -> Path:
-    """Return where it is kept what a study plans."""
+    """Return the path of the plan of a study."""
     return root / _STUDIES_FOLDER / f"{label}.json"
 
 
@@ -142,7 +143,7 @@ def scratch_directory(root: Path) -> Path:
 
 
 def dataset_folder(root: Path) -> Path:
-    """Return where the dataset of a directory of experiments is."""
+    """Return the path of the dataset of a directory of experiments."""
     return root / DATASET_FOLDER
 
 
@@ -152,7 +153,7 @@ def part_file(dataset: Path, experiment: str, operation: str, number: int) -> Pa
 
 
 def part_files(dataset: Path) -> Iterator[Path]:
-    """Yield all files of parts that there are; links that lead elsewhere are not followed."""
+    """Yield all existing files of parts; links to other directories are not followed."""
     for experiment in dataset.glob("experiment=*"):
         for operation in () if experiment.is_symlink() else experiment.glob("operation_type=*"):
             yield from () if operation.is_symlink() else operation.glob("part-*.parquet")

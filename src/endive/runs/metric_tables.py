@@ -61,7 +61,7 @@ def read_tables(root: Path) -> dict[str, pa.Table] | None:
 
 
 def read_state(root: Path) -> dict[str, Any] | None:
-    """Read the state that the tables describe, as it was given; None if there is none."""
+    """Read the state that the tables describe; None if there is none."""
     found = _read_record(root)
     kept = {name: value for name, value in found.items() if name not in ("tables", CHECKSUM)}
     return kept if isinstance(found.get("tables"), dict) else None

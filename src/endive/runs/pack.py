@@ -1,6 +1,6 @@
 """Pack a study into one archive for others, with checksums of its files, and check an unpacked one.
 
-The archive has the directory of experiments as it is (configurations, rows, summaries, provenance, metrics, figures, report), the
+The archive contains the directory of experiments (configurations, rows, summaries, provenance, metrics, figures, report), the
 versions of the packages that packed it, and a manifest with the checksum of every file.
 """
 
@@ -37,9 +37,9 @@ _NAME = re.compile(r"^[A-Za-z0-9._-]+")
 
 
 def pack_study(root: Path, archive: Path) -> dict[str, str]:
-    """Write the study of a directory to an archive, whole or not at all, and return the checksums by file.
+    """Write the study of a directory to an archive atomically, and return the checksums by file.
 
-    Files that are no part of a study, such as the consolidated dataset, are left out.
+    Files that do not belong to a study, such as the consolidated dataset, are left out.
     """
     files = {path.relative_to(root).as_posix(): path for path in sorted(list_study_files(root))}
     lock = "".join(f"{line}\n" for line in lock_versions())
@@ -81,7 +81,7 @@ def _is_content(path: Path) -> bool:
 
 
 def lock_versions(package: str = _PACKAGE) -> list[str]:
-    """Return the versions of a package and of all packages that it needs here, as ``name==version``."""
+    """Return the installed versions of a package and of all its dependencies, as ``name==version``."""
     found: dict[str, str] = {}
     waiting = [package]
     while waiting:
@@ -100,7 +100,7 @@ def lock_versions(package: str = _PACKAGE) -> list[str]:
 
 
 def check_pack(root: Path) -> list[str]:
-    """Return what differs between an unpacked study and its manifest; nothing if the directory was not packed."""
+    """Return the differences between an unpacked study and its manifest; none if the directory was not packed."""
     file = root / PACK_MANIFEST
     if not file.is_file():
         return []
@@ -112,7 +112,7 @@ def check_pack(root: Path) -> list[str]:
     for name, digest in sorted(expected.items()):
         path = root / name
         if Path(name).is_absolute() or ".." in Path(name).parts:
-            problems.append(f"{PACK_MANIFEST} names {name}, which is not below the directory")
+            problems.append(f"{PACK_MANIFEST} lists {name}, which is outside of the directory")
         elif not path.is_file():
             problems.append(f"{name} is missing")
         elif checksum(path) != digest:

@@ -1,8 +1,8 @@
 """Parameters of experiments as flat, typed columns.
 
-Turns the nested parameters that a run's provenance records, and its configuration for the names of providers, into values by column
-name, ``param_catalog_num_tables`` for ``catalog.num_tables``; keys that are not set have no column. The name of a scenario is a
-column like them.
+Converts the nested parameters in the provenance of a run, with provider names from its configuration, to values by column name:
+``param_catalog_num_tables`` for ``catalog.num_tables``. Keys that are not set have no column. The name of a scenario is also
+a column.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _with_provider_names(parameters: Mapping[str, Any], config: Mapping[str, Any
 
 
 def _own_name(path: Path, section_values: Any) -> str:
-    """Return the name of a custom profile with a digest of its latencies, which tells different profiles apart."""
+    """Return the name of a custom profile with a digest of its latencies, which distinguishes profiles."""
     try:
         name = str(read_toml(path).get("name", "own"))
     except UnreadableError:

@@ -1,4 +1,4 @@
-"""Plans of sweeps: which experiments there are, what each will take, and which of their runs are finished."""
+"""Plans of sweeps: their experiments, the estimated cost of each, and the finished runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from endive.runs.stored import StoredRun, find_experiments
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """One configuration of a sweep: what the axes say, and the document that comes of it."""
+    """One configuration of a sweep: its values on the axes, and the resulting document."""
 
     values: Mapping[str, Any]
     document: Document
@@ -36,7 +36,7 @@ class SweepPoint:
         return estimate_effort(self.document)
 
     def directory(self, root: Path) -> Path:
-        """Return where its runs are written."""
+        """Return the directory of its runs."""
         return named_experiment(root, self.document.experiment.label, self.experiment)
 
 
@@ -71,9 +71,9 @@ class SweepPlan:
 
 
 def plan_sweep(sweep: Sweep) -> SweepPlan:
-    """Unfold a sweep; configurations that come to the same are one point. Raises ConfigError, which lists every problem.
+    """Expand a sweep; equal configurations are one point. Raises ConfigError with all problems.
 
-    Two scenarios that come to the same are an error: one of them has another effect than its author thinks.
+    Two scenarios with equal configurations are an error, because one of them does not have the intended effect.
     """
     points: dict[str, SweepPoint] = {}
     same: dict[str, Problem] = {}
@@ -82,11 +82,11 @@ def plan_sweep(sweep: Sweep) -> SweepPlan:
         point = points.setdefault(experiment, SweepPoint(values, document, experiment))
         name, first = document.experiment.scenario, point.document.experiment.scenario
         if name is not None and name != first:
-            same.setdefault(name, Problem(f"scenario.{name}", f"comes to the same configuration as {first!r}"))
+            same.setdefault(name, Problem(f"scenario.{name}", f"gives the same configuration as {first!r}"))
     if same:
         raise ConfigError(str(sweep.path), same.values())
     if not points:
-        raise ConfigError(str(sweep.path), [Problem("exclude", "leaves no point")])
+        raise ConfigError(str(sweep.path), [Problem("exclude", "excludes every point")])
     rows = sweep.rows or _rows_for(tuple(points.values()), len(sweep.seeds))
     return SweepPlan(sweep.name, tuple(points.values()), sweep.seeds, rows, sweep.precision)
 
@@ -101,10 +101,10 @@ def _rows_for(points: Sequence[SweepPoint], seeds: int) -> KeptRows:
 
 
 def describe_rows(rows: KeptRows, is_default: bool) -> str:
-    """Say which rows of a sweep are kept, and why."""
+    """Return a sentence about the rows of a sweep that are kept, with the reason."""
     kept = "one in 100 transactions is" if rows == "sample" else "no rows are"
     reason = f": all would take more than {format_bytes(MOST_BYTES)}" if is_default else ""
-    return f"{kept} kept, beside summaries and metrics{reason}; `--rows all` keeps all"
+    return f"{kept} kept, in addition to summaries and metrics{reason}; use `--rows all` to keep all rows"
 
 
 @dataclass(frozen=True)
@@ -120,20 +120,20 @@ class PlannedRun:
         return self.point.effort
 
     def directory(self, root: Path) -> Path:
-        """Return where it is written."""
+        """Return its directory."""
         return run_directory(self.point.directory(root), self.seed)
 
 
 @dataclass(frozen=True)
 class Work:
-    """Runs of a plan that are left to do."""
+    """Unfinished runs of a plan."""
 
     todo: tuple[PlannedRun, ...]
     finished: int = 0
     damaged: tuple[str, ...] = field(default=())
-    """Runs whose files are damaged, and what is wrong with each."""
+    """Runs with damaged files, each with its problem."""
     older: int = 0
-    """Experiments of the same label that an older version of the model made."""
+    """Experiments of the same label by an older model version."""
     rows: KeptRows = "all"
     """Rows to keep."""
     points: tuple[SweepPoint, ...] = ()
@@ -146,7 +146,7 @@ class Work:
 
 
 def remaining_work(plan: SweepPlan, root: Path) -> Work:
-    """Find which runs are finished, by their checksums, and which are still to do."""
+    """Divide runs into finished (by their checksums) and unfinished ones."""
     runs = [PlannedRun(point, seed) for point in plan.points for seed in plan.seeds_of(point)]
     with ThreadPoolExecutor(min(16, 4 * (os.cpu_count() or 1))) as pool:
         found = list(pool.map(lambda run: _state(StoredRun(run.directory(root)), plan.rows), runs))
@@ -157,7 +157,7 @@ def remaining_work(plan: SweepPlan, root: Path) -> Work:
 
 
 def _state(stored: StoredRun, rows: KeptRows) -> str | None:
-    """Return None if the run is whole, "" if it was never run or has fewer rows, and otherwise what is wrong."""
+    """Return None if the run is complete, "" if it was never run or has fewer rows, and otherwise its problem."""
     if not stored.directory.exists():
         return ""
     problem = stored.problem()

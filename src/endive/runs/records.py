@@ -54,7 +54,7 @@ class Provenance(Record):
     parameters: Parameters
     rows_kept: KeptRows = "all"
     kept: Count | None = None
-    """Number of rows that are kept, if they are not all."""
+    """Number of kept rows, if not all rows are kept."""
     code_version: str = ""
     experiment_hash: str = ""
     engine: str = "?"
@@ -65,7 +65,7 @@ class Provenance(Record):
 
 
 class SummaryTotal(Record):
-    """Counts of a whole run that are relied on."""
+    """Counts of a whole run in its summary."""
 
     transactions: Count
 

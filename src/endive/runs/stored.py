@@ -1,4 +1,4 @@
-"""Experiments on disk: find them, check them, list what can be removed.
+"""Experiments on disk: find, check and clean up.
 
 A run is complete if its results have the checksum that its provenance records; otherwise it is run again.
 """
@@ -21,11 +21,11 @@ from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, hash_of, is_experime
 from endive.runs.records import ExperimentName, RecordError, read_provenance
 
 ROWS_KEPT = b"endive.rows"
-"""Key of the metadata of results files that have not all rows."""
+"""Metadata key of results files that do not contain all rows."""
 
 
 def rows_missing(kept: KeptRows) -> str:
-    """Say that the rows of a run were not all kept, and what to run."""
+    """Return a message that not all rows of a run were kept, with the command to run."""
     found = "only a sample of its rows was kept" if kept == "sample" else "its rows were not kept"
     return f"{found}, and this needs all of them; `endive sweep FILE --rows all` keeps them"
 
@@ -71,7 +71,7 @@ class StoredRun:
         return KEPT_ROWS.index(self.rows_kept) <= KEPT_ROWS.index(rows)
 
     def problem(self) -> str | None:
-        """Return what is wrong with the run; None if it is complete. Reads the results, to compare their checksum."""
+        """Return the problem of the run; None if it is complete. Reads the results, to compare their checksum."""
         problem = self.record_problem()
         if problem is not None:
             return problem
@@ -82,7 +82,7 @@ class StoredRun:
         return None if found == self.provenance["results_sha256"] else "corrupt: the checksum of its results does not match"
 
     def record_problem(self) -> str | None:
-        """Return what is wrong with the record of the run, or that results are missing; None if nothing is."""
+        """Return the problem of the record of the run, or missing results; None if there is none."""
         if not self.results.is_file():
             return "incomplete: it has no results"
         if isinstance(self._provenance, RecordError):
@@ -90,10 +90,10 @@ class StoredRun:
         return self.misplaced()
 
     def misplaced(self) -> str | None:
-        """Return why the record belongs to another seed or experiment; None if it belongs here."""
+        """Return the reason why the record belongs to another seed or experiment; None if it does not."""
         seed, experiment = self.provenance.get("seed", self.seed), self.provenance.get("experiment_hash")
         if seed != self.seed:
-            return f"damaged: {PROVENANCE}: seed: is {seed}, but it lies in the directory of seed {self.seed}"
+            return f"damaged: {PROVENANCE}: seed: is {seed}, but it is in the directory of seed {self.seed}"
         if experiment and self.experiment_hash and experiment != self.experiment_hash:
             return f"damaged: {PROVENANCE}: experiment_hash: is {experiment[:40]!r}, not {self.experiment_hash!r}"
         return None
@@ -104,7 +104,7 @@ _NAME = TypeAdapter(ExperimentName)
 
 
 def is_name(name: str) -> bool:
-    """Return whether a name is valid for an experiment: it becomes the name of folders."""
+    """Return whether a name is valid for an experiment, whose directory it names."""
     try:
         _NAME.validate_python(name)
     except ValidationError:
@@ -140,7 +140,7 @@ class StoredExperiment:
         return [entry for entry in self.directory.iterdir() if entry.is_dir()]
 
     def problems(self) -> list[str]:
-        """Return what is wrong with the directory itself, as opposed to its runs."""
+        """Return the problem of the directory itself, not of its runs."""
         found = [] if is_name(self.name) else [f"{NAME_PROBLEM}: {self.name!a}"]
         try:
             read_toml(self.directory / CONFIG)
@@ -161,7 +161,7 @@ class StoredExperiment:
 
     @property
     def of_this_version(self) -> bool:
-        """True if this version of the model made it."""
+        """True if it is of the current model version."""
         return self.code_version in (None, code_version())
 
 

@@ -1,7 +1,7 @@
 """Records of the studies of a directory: their files, questions, scenarios, plans and progress.
 
 A sweep writes the file and the plan of its study before it runs anything. Reports take the question and the scenarios from them,
-and ``endive watch`` takes the progress: a run is done when its results exist.
+and ``endive experiments watch`` takes the progress: a run is done when its results exist.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Argument = Annotated[str, Field(pattern=r"^[A-Za-z0-9.,_=%-]{1,255}$")]
 
 
 class StudyRecord(Record):
-    """Plan of a study. ``arguments`` reproduce it by ``endive sweep`` from the file beside."""
+    """Plan of a study. ``arguments`` of ``endive sweep`` reproduce it from the file next to it."""
 
     label: ExperimentName
     question: str | None = None

@@ -59,7 +59,7 @@ def scale_load(tree: Tree, factor: float) -> Scaled | None:
 def load_changes(tree: Tree, factor: float) -> Iterator[tuple[str, Any]]:
     """Yield the keys that set the load of a configuration, with their values at a multiple of it.
 
-    Periodic jobs keep their interval. Aligned writers change in number: a longer interval would leave their burst as it is.
+    Periodic jobs keep their interval. Aligned writers change in number, because a longer interval would not change their burst.
     """
     for section, keys in _arrival_sections(tree).items():
         if WRITERS.key in keys and keys.get("phase") == "aligned":
@@ -189,7 +189,7 @@ def _arrivals(tree: Tree) -> Iterator[_Proposal]:
         for key, value in scale_arrivals(keys, 0.5).items()
     }
     if half:
-        yield _Proposal("batching", "half as many commits, each twice as large", half, "higher data latency")
+        yield _Proposal("batching", "half the number of commits, each twice as large", half, "higher data latency")
     crowds = {name: cls for name, cls in (tree.get("workload") or {}).items() if cls.get(WRITERS.key, 1) > 1}
     if crowds:
         staggered = {f"workload.{name}.phase": "staggered" for name in crowds}
@@ -220,7 +220,9 @@ def _operations(classes: tuple[ResolvedClass, ...]) -> Iterator[_Proposal]:
     if serializable:
         values = {f"{_owner(cls)}.isolation": "snapshot" for cls in serializable}
         names = ", ".join(cls.name for cls in serializable)
-        yield _Proposal("isolation", f"snapshot isolation for {names}", values, "concurrent changes of rows read are not detected")
+        yield _Proposal(
+            "isolation", f"snapshot isolation for {names}", values, "concurrent changes to rows that were read are not detected"
+        )
 
 
 def _is_serializable(cls: ResolvedClass) -> bool:

@@ -19,7 +19,7 @@ from endive.transaction.paths import COMMIT_PATHS
 from endive.workload.arrivals import ARRIVAL_KINDS
 
 _LEFT_OUT = {"simulation.seed", "simulation.output_path", "simulation.engine", "experiment"}
-"""Keys without a meaning here: the page chooses the seeds and keeps the results."""
+"""Keys that do not apply to the page, which chooses the seeds and keeps the results."""
 _TITLES = {
     "simulation": "Run",
     "storage": "Object store",
@@ -118,7 +118,7 @@ def _control(key: str, branches: list[dict[str, Any]]) -> Field:
         return {"kind": "duration", **bounds, "unit": "ms, or 90s, 4min, 1h"}
     if kinds == ["string"]:
         return {"kind": "text"}
-    return {"kind": "toml", "unit": "as TOML"}
+    return {"kind": "toml"}
 
 
 def _bounds(branch: dict[str, Any]) -> Field:
@@ -146,7 +146,7 @@ def _label(name: str, path: str) -> str:
 
 
 def _unit(key: str) -> str:
-    for suffix, unit in (("_bytes", "bytes"), ("_ms", "ms"), (".rate", "per second"), ("_ms_per_mib", "ms per MiB")):
+    for suffix, unit in (("_bytes", "bytes"), ("_ms", "ms"), (".rate", "transactions per second"), ("_ms_per_mib", "ms per MiB")):
         if key.endswith(suffix):
             return unit
     return ""

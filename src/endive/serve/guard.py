@@ -119,7 +119,7 @@ def _too_large(headers: Headers) -> Response | None:
 
 
 class TooLargeError(Exception):
-    """A body without a length is longer than allowed."""
+    """A body without a content length exceeds the limit."""
 
 
 class TooSlowError(Exception):

@@ -80,7 +80,7 @@ class Live:
             TooLargeError: _rejection(413, TOO_LARGE),
             TooSlowError: _rejection(408, "The body of the request did not arrive in time."),
             ClientDisconnect: _rejection(400, "The client closed the connection."),
-            StoppedError: _rejection(409, "A newer question of this tab replaced this one."),
+            StoppedError: _rejection(409, "A newer request of this tab replaced this one."),
             Exception: _any_error,
         }
         app = Starlette(routes=routes, exception_handlers=handlers, lifespan=self._lifespan)

@@ -13,7 +13,7 @@ from endive.analysis.saturation import saturation
 from endive.analysis.theory import Curve, NotPredictableError
 from endive.config import build_simulation_config
 from endive.config.schema import Document
-from endive.formatting import format_duration, format_number, format_percent
+from endive.formatting import format_duration, format_number, format_ratio
 from endive.report import ReportError
 from endive.report.figure import Axis, Figure, Reference, Threshold
 from endive.report.page import Page, encode_figure
@@ -117,10 +117,15 @@ def draw_load_curve(tree: Tree, points: Sequence[LoadPoint]) -> Chart | None:
     return _to_chart(figure)
 
 
+def _format_multiple(ratio: float) -> str:
+    """Return a multiple of a load: ``75% of``, ``8.3×``."""
+    return f"{format_number(100.0 * ratio)}% of" if ratio < 2.0 else format_ratio(ratio)
+
+
 def _describe_limit(points: Sequence[LoadPoint], current: LoadPoint | None) -> str:
     """Return the maximum sustainable load in a sentence."""
     found = saturation([point.point for point in points])
-    share = "" if current is None else f", {format_percent(found.load / current.offered)} of the current load"
+    share = "" if current is None else f", {_format_multiple(found.load / current.offered)} the current load"
     if found.bound == "above":
         return f"Sustains every simulated load, up to {format_number(found.load)}/s{share}."
     if found.bound == "at_or_below":

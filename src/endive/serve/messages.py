@@ -1,4 +1,4 @@
-"""Messages between the server and its workers: calls, each with the type of its result, and the values that come back.
+"""Messages between the server and its workers: calls, each with the type of its result, and the results.
 
 This module imports little, because the server does not load the engine.
 """
@@ -14,12 +14,12 @@ from endive.analysis.warmup import Window
 from endive.config.schema import Document
 
 Tree = dict[str, Any]
-"""A configuration as nested tables, as TOML and JSON have it."""
+"""A configuration as nested tables, as in TOML and JSON."""
 Chart = dict[str, Any]
 """A Vega-Lite specification with its title, definition and notes, as JSON."""
 T = TypeVar("T")
 _QUICK_REFERENCE_S = 1.0
-"""Below this time the reference engine is not worth waiting for a kernel."""
+"""Time of the reference engine below which a run does not wait for a kernel."""
 
 
 class StoppedError(Exception):
@@ -58,7 +58,7 @@ class Prepared:
 
     @property
     def first_s(self) -> float:
-        """Cost of a run at this moment."""
+        """Current cost of a run."""
         return self.cpu_s if self.ready else self.reference_s
 
 
@@ -150,7 +150,7 @@ class MetricValues:
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a configuration that may improve it. ``note`` is its price."""
+    """A change of a configuration that may improve it. ``note`` describes its cost."""
 
     name: str
     words: str

@@ -19,7 +19,7 @@ from endive.serve.messages import Tree
 from endive.workload.arrivals import TRACE
 
 _REMOVALS = 6
-"""Rounds of removing keys without effect: some of them show only after others are gone."""
+"""Rounds of removing keys without effect; some are detected only after others are removed."""
 
 
 def read_tree(path: Path, *, code: bool = False) -> Tree:
@@ -131,7 +131,7 @@ def as_toml(tree: Tree) -> str:
 
 
 def put(tree: Tree, key: str, value: Any) -> Tree:
-    """Return a copy of the configuration with a dotted key set; what is in the way is replaced.
+    """Return a copy of the configuration with a dotted key set; conflicting values are replaced.
 
     Raises:
         ConfigError: The key is nested too deeply.

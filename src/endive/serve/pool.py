@@ -33,7 +33,7 @@ _STOP_S = 0.3
 """Time after which a process that does not stop a cancelled job is killed."""
 _POLL_S = 0.05
 LONGEST_S = 120.0
-"""Time limit of a job, whatever was estimated."""
+"""Time limit of a job, independent of its estimate."""
 
 
 class _OverdueError(Exception):
@@ -60,7 +60,7 @@ class _Job:
     result: asyncio.Future[Any] = field(compare=False)
 
     def fail(self, error: Exception) -> None:
-        """Set the exception of the result, and mark it as retrieved: a client that has left does not ask for it."""
+        """Set the exception of the result, and mark it as retrieved, because a disconnected client does not retrieve it."""
         if not self.result.done():
             self.result.set_exception(error)
             self.result.exception()

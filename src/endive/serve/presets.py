@@ -1,6 +1,6 @@
 """Presets of the page: the file of ``endive serve FILE``, configurations beside it, recipes and examples.
 
-The page may refer only to files that the user's own configurations refer to, and only to the code of FILE, if that is permitted.
+The page may refer only to files that the user's configurations refer to, and only to the code of FILE, if it is allowed.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Presets:
         return next((preset for preset in self.all if preset.name == name), None)
 
     def foreign_file(self, tree: Tree) -> str | None:
-        """Return a file that a configuration refers to and no file of the user does; None if there is none."""
+        """Return a file that only this configuration refers to, and no file of the user; None if there is none."""
         return next((name for name in sorted(files_of(tree)) if name not in self.files), None)
 
     def foreign_code(self, tree: Tree) -> str | None:
@@ -98,7 +98,7 @@ class Presets:
 
 
 def _find_difference(sent: Any, known: Any, key: str) -> str | None:
-    """Return the first key whose value is not the known one; one number may replace another."""
+    """Return the first key whose value differs from the known one; numbers may differ."""
     if isinstance(sent, dict) and isinstance(known, dict):
         inside = (_find_difference(value, known.get(name), f"{key}.{name}") for name, value in sent.items())
         return next((each for each in inside if each is not None), None)

@@ -1,7 +1,7 @@
-"""Rank changes: apply each to the configuration, and compare one metric with the present one.
+"""Rank changes: apply each to the configuration, and compare one metric with the current configuration.
 
-All are measured in one window with the same seeds, so with the same arrivals, job durations and latencies. The intervals are
-simultaneous, and a difference too small to matter is not called significant.
+All are measured in one window with the same seeds, and therefore with the same arrivals, job durations and latencies. The
+intervals are simultaneous, and a difference too small to matter is not called significant.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def choose_goal(answer: Answer) -> Goal:
 
 
 def rank(goal: Goal, present: MetricValues, tried: Sequence[Tried], seconds: float) -> dict[str, Any]:
-    """Rank changes against the present configuration, best first. ``seconds`` is the length of the window."""
+    """Rank changes against the current configuration, best first. ``seconds`` is the length of the window."""
     seeds = sorted(present.values)
     ranked = [each for each in tried if sorted(each.found.values) == seeds] if seeds else []
     others = [each for each in tried if each not in ranked]
@@ -206,7 +206,7 @@ def _headline(
     goal: Goal, best: Best | None, differences: Mapping[str, Difference], tried: Mapping[str, Tried], present: MetricValues
 ) -> str:
     if best is None:
-        return f"No clear winner: {name_metric(goal.metric)} has no value in every seed, so the changes cannot be ranked."
+        return f"No clear winner: {name_metric(goal.metric)} has no value in some seeds, so the changes cannot be ranked."
     helps = [name for name, found in differences.items() if better(goal.metric, found)]
     if not helps:
         return f"No clear winner: no change improves {goal.words} significantly (95%)."

@@ -1,4 +1,4 @@
-"""Save a study of the page in the directory of the server, and make its report in the background.
+"""Save a study of the page in the directory of the server, and create its report in the background.
 
 Existing files are not overwritten. The study varies the load, so that its report shows throughput against load.
 """
@@ -89,7 +89,7 @@ class Report:
 
 
 class Reports:
-    """Reports of a server by name; owns the processes that make them."""
+    """Reports of a server by name; owns the processes that create them."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -97,7 +97,7 @@ class Reports:
         self.by_name: dict[str, Report] = {}
 
     def begin(self, name: str, tree: Tree) -> Report:
-        """Save a study, unless it is saved already, and make its report in the background. Raises SaveError."""
+        """Save a study, unless it exists, and create its report in the background. Raises SaveError."""
         stem = checked_name(name)
         path = self._directory / f"{stem}.toml"
         same = path.is_file() and path.read_text(encoding="utf-8") == study_text(tree)

@@ -164,7 +164,7 @@ class _Server(uvicorn.Server):
         super().run(sockets=[self._listener])
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Shut down without waiting for answers."""
+        """Shut down without waiting for responses."""
         self._live.cancel_all()
         await super().shutdown(sockets)
 

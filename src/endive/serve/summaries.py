@@ -39,7 +39,7 @@ METRICS = TABLES["page"]
 """Columns of the page's table."""
 _COMPONENTS = {"provider": "object store", "catalog": "catalog", "transaction": "transaction"}
 _NOTICEABLE = 0.005
-"""The headline names a class whose success is this much below that of all transactions."""
+"""Difference in success from which the headline mentions the worst class."""
 
 
 def summarize(runs: Sequence[RunMetrics], workers: int = 0) -> Answer:
@@ -118,7 +118,7 @@ def _worst_class(runs: Sequence[RunMetrics], whole: float) -> str:
     name, worst = min(shares.items(), key=lambda item: item[1].mean)
     if worst.mean > whole - _NOTICEABLE:
         return ""
-    return f"Of {name}, {format_percent(worst.mean)} commit." if worst.mean > 0.0 else f"Of {name}, none commit."
+    return f"{format_percent(worst.mean) if worst.mean > 0.0 else 'None'} of the {name} transactions commit."
 
 
 def _overload(runs: Sequence[RunMetrics]) -> str | None:
@@ -131,11 +131,11 @@ def _overload(runs: Sequence[RunMetrics]) -> str | None:
 
 
 def list_assumptions(document: Document) -> Iterator[str]:
-    """Yield the assumptions of a configuration that a reader may want to question."""
+    """Yield the assumptions of a configuration that readers should know."""
     provider = document.storage.provider
     if document.parts.provider is None:
         if provider is None or provider.endswith(".toml"):
-            yield "Latencies of your own latency profile."
+            yield "Latencies of a custom latency profile."
         else:
             yield f"Measured latencies of {phrases.name_value('storage_provider', provider)} (profile {document.storage.profile})."
     for kind, part in custom_components(document).items():
@@ -146,7 +146,7 @@ def list_assumptions(document: Document) -> Iterator[str]:
     yield f"Clients commit as {' and '.join(clients[name] for name in sorted(clients))}."
     probabilistic = [cls for cls in classes if cls.settings.conflict_detector == "probabilistic"]
     if probabilistic and all(cls.settings.real_conflict_probability == 0.0 for cls in probabilistic):
-        yield "Overlapping changes never count as real conflicts: no two writers change the same rows."
+        yield "Overlapping changes are never real conflicts: no two writers change the same rows."
     yield "Latencies do not depend on the load of the object store."
 
 

@@ -39,7 +39,7 @@ _TIMELINE_S = 1.0
 
 @dataclass(frozen=True)
 class Worker:
-    """The directory of a worker's runs, and the check whether its job was cancelled."""
+    """Directory of a worker's runs, and the check for cancellation of its job."""
 
     folder: Path
     stopped: Callable[[], bool]
@@ -89,7 +89,7 @@ def _(call: messages.Prepare, worker: Worker) -> messages.Prepared:
 
 
 def _check_setup(document: Document) -> None:
-    """Raise ConfigError if the configuration takes too long to set up, before that is tried."""
+    """Raise ConfigError if the estimated time to set up the configuration is too long."""
     seconds = estimation_seconds(document)
     if seconds > _MOST_SETUP_S:
         tables, classes = document.catalog.num_tables, max(1, len(document.workload))
@@ -175,7 +175,7 @@ _started: list[Worker] = []
 
 
 def start(folder: Path, stopped: Callable[[], bool]) -> None:
-    """Make this process a worker, and do once what takes longer the first time: load libraries and a kernel."""
+    """Initialize this process as a worker: load libraries and a kernel."""
     warnings.filterwarnings("ignore")  # of libraries, about frames without rows
     worker = Worker(folder, stopped)
     _started[:] = [worker]

@@ -113,7 +113,7 @@ class Statistics:
         return frame
 
     def export_parquet(self, path: str | Path) -> None:
-        """Write the rows to a file, whole or not at all."""
+        """Write the rows to a file atomically."""
         from endive.output_files import whole_file
 
         with whole_file(Path(path)) as temporary:

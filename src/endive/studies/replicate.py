@@ -54,7 +54,7 @@ class Replications:
         folder: Folder of the runs.
         options: Options of measuring.
         keep_rows: Whether to keep the rows of transactions, so that they can be paired and measured in another window.
-        workers: Runs at a time; by default the number of cores.
+        workers: Number of concurrent runs; by default the number of cores.
         among_many: Whether to wait for a kernel that has to be compiled; otherwise the reference engine runs where it is faster.
         stopped: Asked now and then; once it returns True, runs end with InterruptedError.
     """

@@ -76,7 +76,7 @@ class Protocol:
         unpublished_limit: Number of ratified but unpublished commits at which the catalog rejects further ones; None: no limit.
         operations: Operations that the client can commit.
         steps: Steps by phase.
-        fails: Operations that came between and make an operation fail, by operation.
+        fails: Intervening operations that make an operation fail, by operation.
         decided_by: What must overlap for that: the table, its partitions, or files (``real_conflict_probability``).
         rebases: Whether the client commits on top of commits that came between and do not conflict.
         checkpoint_every: Number of commits per checkpoint; 0: none.

@@ -112,7 +112,7 @@ def _list_repeated(study: Study, names: set[str]) -> Iterable[str]:
 
 
 def try_figures(study: Study) -> Iterable[tuple[str, Figure | None, str]]:
-    """Yield every figure by name: the figure, or the reason why the study has no data for it."""
+    """Yield every figure by name: the figure, or the reason why it is missing."""
     for name, build in FIGURES.items():
         try:
             yield name, build(study), ""

@@ -48,7 +48,7 @@ def build_sustainable_throughput(study: Study) -> Figure:
         name="sustainable_throughput",
         title=f"Maximum sustainable {load} by configuration",
         definition=f"Maximum sustainable {load}: beyond it success falls below 99%, throughput below 95% of the offered load, "
-        "or transactions in flight accumulate. Interpolated between loads; lines are 95% intervals where the loads bound them. "
+        "or transactions in flight accumulate. Interpolated between loads; lines are 95% intervals, where both ends are known. "
         "\u2265: the highest load is sustained; \u2264: the lowest is not.",
         kind="bars",
         x=Axis("series", "configuration", "category"),
@@ -87,7 +87,7 @@ def _build_breakdown(study: Study, parts: tuple[str, ...], name: str, title: str
         raise common.NotInStudyError("nothing was committed")
     rows = common.add_place(study, rows).assign(total=sum(rows[f"mean_{part}"].astype(float) for part in parts))
     shares = rows["total"].max() > HIDING * rows["total"].median() and (rows["total"] > 0.0).all()
-    more = " Bars show shares; the total time is at the end of each bar." if shares else ""
+    more = " Bars show shares; the label at the end of each bar is the total time." if shares else ""
     return common.make_stacked_figure(
         study,
         rows,

@@ -85,7 +85,7 @@ def _name_missing(rows: pd.DataFrame, member: str, why: str) -> str:
 def build_success_latency(study: Study) -> Figure:
     """Build success against the p99 of the time to commit, a point for each configuration: the best are at the upper left."""
     if len(study.visible_series) < 2 or common.has_axis(study):
-        raise common.NotInStudyError("it compares configurations that do not differ in a number")
+        raise common.NotInStudyError("needs configurations that do not differ in a numeric parameter")
     asked = study.question
     workload_class = ALL if asked is None or asked.workload_class not in study.classes else asked.workload_class
     latency = ("latency", "latency_low", "latency_high")
@@ -115,7 +115,7 @@ def build_frontier(study: Study) -> Figure:
     driving = phrases.find_load_class(study.axis.column) if study.axis.load is not None else None
     others = [name for name in study.classes if column_name(name) != column_name(driving or "")]
     if driving is None or len(others) == len(study.classes) or not others:
-        raise common.NotInStudyError("it needs two workload classes and a varying rate of one of them")
+        raise common.NotInStudyError("needs two workload classes, one of them with a varying rate")
     every = pd.concat(study.totals(workload_class=name).assign(member=name) for name in others)
     data = common.select_measure(every, common.SUCCESS, ["member"])
     curves = data.sort_values("x").groupby(["member", "series"], sort=False)

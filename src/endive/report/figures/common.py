@@ -20,7 +20,7 @@ MOST_FACETS = 9
 
 
 class NotInStudyError(Exception):
-    """The study has no data for a figure; the message names what is missing."""
+    """The study has no data for a figure; the message describes the missing data."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def select_measure(rows: pd.DataFrame, measure: Measure, columns: Sequence[str] 
     data = add_interval(rows, measure.column, most=measure.most)
     data = select_columns(data, [*columns, "y", "low", "high"]).dropna(subset=["y"])
     if data.empty:
-        raise NotInStudyError(f"no experiment has a value of {measure.column}")
+        raise NotInStudyError(f"no experiment has a value for {measure.column}")
     return data
 
 
@@ -204,7 +204,7 @@ def write_notes(study: Study, rows: pd.DataFrame, *further: str) -> tuple[str, .
     if "warmup_settled" in rows.columns:
         unsettled = int((~rows["warmup_settled"].astype(bool)).sum())
         if unsettled:
-            found.append(f"{unsettled} of {len(rows)} points have runs without a steady state, or too short to find one.")
+            found.append(f"{unsettled} of {len(rows)} points have runs without a steady state, or too short to reach one.")
     return (*found, *(text for text in further if text))
 
 

@@ -74,7 +74,7 @@ def _choose_vertical(series: tuple[Series, ...]) -> str:
     """Return the parameter with the most values apart from the axis."""
     names = list(series[0].parameters)
     if not names or len(series) < 2:
-        raise common.NotInStudyError("it needs two varying parameters, one of them numeric")
+        raise common.NotInStudyError("needs two varying parameters, one of them numeric")
     return max(names, key=lambda name: len({each.parameters[name] for each in series}))
 
 

@@ -421,9 +421,9 @@ function bounds(field) {
   if (field.above !== undefined) parts.push(`above ${field.above}`);
   if (field.min !== undefined) parts.push(`at least ${field.min}`);
   if (field.max !== undefined && field.max < 1e9) parts.push(`at most ${field.max.toLocaleString("en")}`);
-  const unit = field.unit ? ` (${field.unit})` : "";
-  const given = field.default !== null && field.default !== undefined ? ` Default ${field.default}.` : "";
-  return `${parts.length ? `${parts.join(", ")}${unit}.` : unit ? `In ${field.unit}.` : ""}${given}`.replace(/^./, (c) => c.toUpperCase());
+  const unit = field.unit ? ` (in ${field.unit})` : "";
+  const given = field.default !== null && field.default !== undefined ? ` Default: ${field.default}.` : "";
+  return `${parts.length ? `${parts.join(", ")}${unit}.` : field.kind === "toml" ? "Written as TOML." : unit ? `In ${field.unit}.` : ""}${given}`.replace(/^./, (c) => c.toUpperCase());
 }
 
 function toml(value) {

@@ -38,7 +38,7 @@ async function request(path, body, signal) {
     if (error.name !== "AbortError") gone("The server does not respond. The results below are outdated. Restart it with `endive serve` and open the address that it prints.");
     throw error;
   }
-  if (response.status === 401) gone("The server was restarted. Open the address that it printed; the settings of this page are in its address.");
+  if (response.status === 401) gone("The server was restarted. Open the address that it printed. The URL of this page contains its settings.");
   if (!response.ok) throw new Refused(response.status, await response.json().catch(() => ({})));
   return response;
 }
@@ -300,7 +300,7 @@ function pinned() {
     $("comparison").replaceChildren();
   } else {
     $("against").hidden = false;
-    $("comparison").replaceChildren(element("p", { className: "quiet", textContent: "B is the configuration of the form: change something." }));
+    $("comparison").replaceChildren(element("p", { className: "quiet", textContent: "B is the configuration in the form. Change a setting to compare it with A." }));
   }
 }
 
