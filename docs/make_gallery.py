@@ -183,8 +183,8 @@ STUDIES = (
         "iceberg_v4",
         "Iceberg v4, as proposed",
         "question",
-        "One root manifest per commit, instead of a manifest, a manifest list and metadata.json, shortens the time in which a commit "
-        "can lose the race.",
+        "One root manifest per commit, instead of a manifest, a manifest list and metadata.json, shortens the time in which a "
+        "commit can lose the race.",
     ),
 )
 """Studies of the gallery. A study is listed once its figure exists."""
