@@ -17,8 +17,8 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-soak-page: $(STAMP)  ## Send 500 requests to the live page, and check that memory and processes do not grow
-	$(BIN)/python -m tests.serve.soak --questions 500
+soak-page: $(STAMP)  ## Send 500 requests to the live page, then change it in a browser for 20 minutes: nothing may grow
+	$(BIN)/python -m tests.serve.soak --questions 500 --minutes 20
 
 setup: $(STAMP)  ## Create the virtual environment
 

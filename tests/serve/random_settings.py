@@ -44,8 +44,8 @@ class Visit:
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
 
     def _heard(self, text: str) -> None:
-        """Keep an error of the console; that a configuration was refused (422) is none, though browsers write it there."""
-        if "status of 422" not in text:
+        """Keep an error of the console; that a configuration was refused (422) or a question replaced by the next (409) is none."""
+        if not any(f"status of {status}" in text for status in (409, 422)):
             self.errors.append(text)
 
     def open(self, address: str) -> Visit:
