@@ -1,9 +1,10 @@
 """Measure what an install takes: time, and size by package, in an empty virtual environment.
 
-    python -m benchmarks.install                       # the plain install
-    python -m benchmarks.install probe notebook        # and these extras, each by itself
+    python -m benchmarks.install                            # the plain install
+    python -m benchmarks.install probe iceberg screen       # and these extras, each by itself
 
-Writes ``benchmarks/results/install.json``. Downloads count towards the time, so it depends on the network.
+Writes ``benchmarks/results/install.json``. Downloads count towards the time, so it depends on the network. Each environment also runs
+`endive init`, `endive run` and a command of each extra, which works if the extra is installed, or else prints the line to type.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -29,6 +31,44 @@ for each in metadata.distributions():
     sizes[each.name.lower()] = sum(os.path.getsize(file) for file in files if os.path.isfile(file))
 print(json.dumps(sizes))
 """
+_CATALOG = {"PYICEBERG_CATALOG__LAKE__URI": "sqlite:///catalog.db", "PYICEBERG_CATALOG__LAKE__WAREHOUSE": "file://{folder}"}
+COMMANDS = {
+    "probe": ["probe", ".", "--yes", "--count", "5", "-o", "store.toml"],
+    "iceberg": ["consolidate", "experiments", "--to", "iceberg", "lake.lab.study"],
+    "screen": [
+        "screen",
+        "endive.toml",
+        "--for",
+        "success",
+        "--parameters",
+        "transaction.retry=2..8",
+        "--trajectories",
+        "2",
+        "--seeds",
+        "1",
+    ],
+    "lab": ["lab", "endive.toml", "--", sys.executable, "-c", ""],
+}
+"""A command of each extra, in a directory with ``endive.toml`` and ``experiments``."""
+
+
+def try_commands(python: Path, folder: Path, env: dict[str, str]) -> dict[str, str]:
+    """Return what a command of each extra does: ``works``, or the line that it prints to type. Raises if it does neither."""
+
+    def call(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([python, "-m", "endive", *words], capture_output=True, text=True, env=env, cwd=folder)
+
+    call("init", "endive.toml", "--for", "simple").check_returncode()
+    call("run", "endive.toml").check_returncode()
+    found = {}
+    for extra, words in COMMANDS.items():
+        done = call(*words)
+        said = " ".join(done.stderr.split())
+        line = re.search(r"pip install 'endive\[\w+\]'", said)
+        if done.returncode and line is None:
+            raise RuntimeError(f"endive {' '.join(words)}: exit code {done.returncode}: {said}")
+        found[extra] = "works" if line is None else line[0]
+    return found
 
 
 def measure(extra: str | None) -> dict[str, Any]:
@@ -43,10 +83,14 @@ def measure(extra: str | None) -> dict[str, Any]:
         seconds = time.perf_counter() - started
         plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         listed = subprocess.run([python, "-c", _SIZES], check=True, capture_output=True, text=True, env=plain).stdout
-        subprocess.run([python, "-m", "endive", "--help"], check=True, capture_output=True, env=plain, cwd=folder)
+        work = Path(folder) / "work"
+        work.mkdir()
+        catalog = {name: value.format(folder=work) for name, value in _CATALOG.items()}
+        commands = try_commands(python, work, {**plain, **catalog})
     sizes = {name: round(size / MIB, 1) for name, size in json.loads(listed).items() if name not in ("pip", "setuptools")}
     ordered = dict(sorted(sizes.items(), key=lambda each: (-each[1], each[0])))
-    return {"seconds": round(seconds, 1), "mib": round(sum(sizes.values())), "packages": len(sizes), "mib_by_package": ordered}
+    about = {"seconds": round(seconds, 1), "mib": round(sum(sizes.values())), "packages": len(sizes)}
+    return {**about, "commands": commands, "mib_by_package": ordered}
 
 
 def main() -> None:
@@ -60,7 +104,7 @@ def main() -> None:
     about = {"python": platform.python_version(), "platform": platform.platform()}
     RESULTS.write_text(json.dumps({**about, "installs": found}, indent=2) + "\n", encoding="utf-8")
     for name, each in found.items():
-        print(f"{name}: {each['mib']} MiB in {each['packages']} packages, {each['seconds']} s")
+        print(f"{name}: {each['mib']} MiB in {each['packages']} packages, {each['seconds']} s; {each['commands']}")
 
 
 if __name__ == "__main__":

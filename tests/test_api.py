@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import pydoc
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -222,6 +223,15 @@ def test_public_names_are_documented(name: str) -> None:
         [] if not inspect.isclass(found) else [getattr(found, each) for each in vars(found) if not each.startswith("_")]
     )
     assert all(inspect.getdoc(each) for each in members)
+
+
+def test_files_of_examples_exist() -> None:
+    """An example reads a file of the repository, or `endive.toml`, which `endive init` writes."""
+    texts = [inspect.getdoc(endive) or "", *(inspect.getdoc(getattr(endive, name)) or "" for name in endive.__all__)]
+    files = {file for text in texts for file in re.findall(r'"([\w/.]+\.toml)"', text)}
+    root = Path(__file__).resolve().parent.parent
+    assert "endive.toml" in files
+    assert [file for file in files - {"endive.toml"} if not (root / file).is_file()] == []
 
 
 def test_help_shows_every_name() -> None:

@@ -4,7 +4,7 @@ Example:
     ```python
     import endive
 
-    config = endive.load("examples/recipes/hourly_spark.toml")
+    config = endive.load("endive.toml")  # written by `endive init`
     study = endive.run(config, seeds=5, scenarios={"today": {}, "S3 Express": {"storage.provider": "s3x"}})
     print(study.summary())
     study.figure()

@@ -94,6 +94,10 @@ def run(
 ) -> Study:
     """Run a configuration, or named variants of it, with several seeds on this machine, and measure the runs.
 
+    Runs are simulated in threads of this process. The compiled engine releases Python's lock, so they use all cores, and scripts need
+    no ``if __name__ == "__main__"``, as processes would. The reference engine, which runs custom components, holds the lock: use
+    ``sweep``, whose Spark workers are processes, to run it on all cores. Results are the same bytes.
+
     Args:
         config: Path of a TOML file, dict or configuration.
         seeds: Number of seeds (5 is 0 to 4), a range such as ``"0-4"``, or a list; by default 1.
@@ -379,8 +383,9 @@ def allow_code() -> Iterator[None]:
 
     Example:
         ```python
+        own = config.to_dict() | {"parts": {"catalog": {"code": "two_phase.py:TwoPhaseCatalog"}}}
         with endive.allow_code():
-            study = endive.run("examples/recipes/custom.toml", seeds=3)
+            study = endive.run(own, seeds=3)
         ```
     """
     before = code_is_allowed()

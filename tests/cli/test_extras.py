@@ -14,6 +14,10 @@ from endive.main import app
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+RECIPE = str(ROOT / "examples/recipes/rest.toml")
+LAB = ("pyiceberg", "endive.lab.rest_api")
+"""PyIceberg, and the module that imports it, which may be imported already."""
+EXTRAS = ("probe", "iceberg", "notebook", "docs", "screen", "lab")
 
 
 @pytest.mark.parametrize(
@@ -22,6 +26,10 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
         (("obstore", "obstore.store"), ["probe", ".", "--yes"], "probe"),
         (("pyiceberg", "pyiceberg.catalog"), ["probe", "mine", "--yes"], "probe"),
         (("pyiceberg", "pyiceberg.catalog"), ["import", "db.events"], "iceberg"),
+        (("pyiceberg", "pyiceberg.catalog"), ["consolidate", ".", "--to", "iceberg", "lake.lab.study"], "iceberg"),
+        (("SALib", "SALib.analyze"), ["screen", RECIPE, "--for", "success"], "screen"),
+        (LAB, ["lab", RECIPE, "--", "true"], "lab"),
+        (LAB, ["observe", "-o", "client.toml", "--", "true"], "lab"),
     ],
 )
 def test_the_missing_extra_is_named(
@@ -36,6 +44,11 @@ def test_the_missing_extra_is_named(
     assert extra in PROJECT["optional-dependencies"]
 
 
-@pytest.mark.parametrize("requirement", PROJECT["dependencies"])
+def list_requirements() -> list[str]:
+    extras = [each for name in EXTRAS for each in PROJECT["optional-dependencies"][name]]
+    return [each for each in (*PROJECT["dependencies"], *extras) if not each.startswith("endive[")]
+
+
+@pytest.mark.parametrize("requirement", list_requirements())
 def test_dependencies_have_both_bounds(requirement: str) -> None:
     assert re.search(r">=[\d.]+,<[\d.]+", requirement), requirement

@@ -160,8 +160,8 @@ def open_lab(settings: LabSettings, clients: Sequence[str] = (), gate: Gate = pa
     try:
         from endive.lab.rest_api import RestApi
         from endive.lab.table_catalog import TableCatalog
-    except ImportError as error:
-        raise LabError(f"the lab needs PyIceberg ({error}); install it with: pip install 'endive[lab]'") from None
+    except ImportError:
+        raise LabError("the lab needs PyIceberg: `pip install 'endive[lab]'`") from None
     store = ObjectStore(settings.directory, settings.memory_bytes)
     store.create_bucket(BUCKET)
     credentials = {client: _new_credentials(client) for client in ("", *clients)}
