@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 LOWEST_TESTS := tests/analysis tests/catalog tests/config tests/pipeline tests/report tests/runs tests/studies tests/transaction tests/test_api.py
+LOWEST_TOOLS := duckdb==1.5.5 duckdb-extension-avro==1.5.5 duckdb-extension-iceberg==1.5.5 pillow playwright pypdfium2
 
 .PHONY: docs notebooks package container-steps test-lowest help run test check prose browser bench verify numbers fuzz-engines fuzz-inputs fuzz-metadata fuzz-page mutate mutate-model roundtrip soak soak-page setup clean
 
@@ -31,6 +32,7 @@ check: $(STAMP)  ## Check format, lint, types and language
 	$(BIN)/mypy
 	$(BIN)/python docs/prose.py
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/hadolint Dockerfile
 
 prose: $(STAMP)  ## Check the language: forbidden words, docstrings and spelling
 	$(BIN)/python docs/prose.py
@@ -110,7 +112,7 @@ test-lowest:  ## Run the tests with the oldest supported version of each depende
 	$(PYTHON) -m venv build/lowest
 	build/lowest/bin/pip install --quiet --disable-pip-version-check uv
 	build/lowest/bin/uv pip install --quiet --python build/lowest/bin/python --resolution lowest-direct -e '.[probe]'
-	build/lowest/bin/uv pip install --quiet --python build/lowest/bin/python 'pytest<9.2' pytest-xdist hypothesis tomli-w
+	build/lowest/bin/uv pip install --quiet --python build/lowest/bin/python 'pytest<9.2' pytest-xdist hypothesis $(LOWEST_TOOLS)
 	build/lowest/bin/pytest -n 2 --dist loadgroup -W default $(LOWEST_TESTS)
 
 clean:  ## Remove the virtual environment, caches and build results

@@ -3,7 +3,7 @@
     python -m benchmarks.install                            # the plain install
     python -m benchmarks.install probe iceberg screen       # and these extras, each by itself
 
-Writes ``benchmarks/results/install.json``. Downloads count towards the time, so it depends on the network. Each environment also runs
+Writes ``benchmarks/results/install.json``. Downloads count towards the time, so it depends on the network. In each environment, run
 `endive init`, `endive run` and a command of each extra, which works if the extra is installed, or else prints the line to type.
 """
 

@@ -94,9 +94,9 @@ def run(
 ) -> Study:
     """Run a configuration, or named variants of it, with several seeds on this machine, and measure the runs.
 
-    Runs are simulated in threads of this process. The compiled engine releases Python's lock, so they use all cores, and scripts need
-    no ``if __name__ == "__main__"``, as processes would. The reference engine, which runs custom components, holds the lock: use
-    ``sweep``, whose Spark workers are processes, to run it on all cores. Results are the same bytes.
+    Runs are simulated in threads of this process. The compiled engine releases Python's lock, so they use all cores, and scripts
+    need no ``if __name__ == "__main__"``, as processes would. The reference engine, which runs custom components, holds the lock:
+    use ``sweep``, whose Spark workers are processes, to run it on all cores. Results are the same bytes.
 
     Args:
         config: Path of a TOML file, dict or configuration.
