@@ -161,10 +161,10 @@ STUDIES = (
     ),
     Study(
         "failing_requests",
-        "Requests that fail for good",
+        "Requests that fail permanently",
         "question",
         "After its job, an append of a container sends five requests until it has committed. If 5% of the requests to a REST "
-        "catalog and its object store fail for good, 22% of the appends abort. None aborts if the SDK sends failed requests again.",
+        "catalog and its object store fail permanently, 22% of the appends abort. If the SDK resends failed requests, none abort.",
     ),
     Study(
         "compaction_interval",

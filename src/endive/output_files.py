@@ -147,7 +147,7 @@ def this_writer() -> str:
 
 
 def is_living(writer: str) -> bool | None:
-    """Return whether the process of a name of ``this_writer`` runs; None if it is of another machine, or not such a name."""
+    """Return whether the process with a name of ``this_writer`` is running; None for another machine or an invalid name."""
     match = _WRITER.fullmatch(writer)
     if match is None or match[1] != _machine():
         return None
@@ -174,7 +174,7 @@ def remove_leftovers_of(path: Path) -> None:
 
 
 def _beginning(match: re.Match[str]) -> str:
-    """Return the name of a temporary file up to its writer."""
+    """Return the prefix of the name of a temporary file, without its writer."""
     return match[0][: match.start(1) - 1]
 
 

@@ -1,7 +1,7 @@
-"""Steps that a transaction or a catalog may yield: milliseconds, or one of two values that an engine understands.
+"""Steps that a transaction or a catalog may yield: milliseconds, or one of two special values.
 
-A number lets that time pass. ``WaitFor`` waits until another transaction wakes its signal. ``FailedAnswer`` lets time pass and then
-raises ``RequestFailedError`` where it was yielded: the response has arrived, and it was a failure.
+A number is a wait in milliseconds. ``WaitFor`` waits until another transaction wakes its signal. ``FailedAnswer`` waits and then
+raises ``RequestFailedError`` where it was yielded: the response is a failure.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class RequestFailedError(Exception):
 class Signal:
     """A condition that one transaction waits for and another one signals.
 
-    It serves any number of waits, one after the other. ``time_ms`` is the engine's clock when the last wait was over.
+    It serves any number of waits, one after the other. ``time_ms`` is the engine's clock at the end of the last wait.
     """
 
     __slots__ = ("_resume", "time_ms")
@@ -55,7 +55,7 @@ class WaitFor:
 
 @dataclass(frozen=True, slots=True)
 class FailedAnswer:
-    """Wait ``latency_ms`` for a response that is a failure."""
+    """Wait ``latency_ms`` for a failed response."""
 
     latency_ms: float
     reason: str = REQUEST_FAILED

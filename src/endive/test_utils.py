@@ -18,9 +18,9 @@ _SMALL: dict[str, Any] = {
 
 
 def create_test_config(**overrides: Any) -> SimulationConfig:
-    """Make a run of ten seconds on an instant store; ``simulation__seed=7`` sets the key ``simulation.seed`` of a configuration.
+    """Create a run of 10 s on an instant store; ``simulation__seed=7`` sets the key ``simulation.seed`` of a configuration.
 
-    Raises ``ConfigError``, which names all that is wrong with what was given.
+    Raises ``ConfigError`` with all problems of the arguments.
 
     >>> create_test_config(catalog__num_tables=3).workload.config.num_tables
     3

@@ -2,7 +2,7 @@
 
 ``golden.jsonl`` has 200 configurations of catalogs in an object store, ``golden_more.jsonl`` 80 of services, failures, committers
 and busy clients; they were drawn once from ``tests.configurations``. ``golden_tables.jsonl`` has 12 of tables in a steady state,
-protocols as data, partial progress, expiry by age, rounds of committers and time limits of operations.
+declarative protocols, partial progress, expiry by age, rounds of committers and time limits of operations.
 
 The first line of a file has the model version, the columns and the counters that are hashed, so that a new column changes no hash.
 Each further line has a configuration, the number of its rows, their hash and that of the trace, which only the reference engine

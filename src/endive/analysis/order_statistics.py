@@ -45,7 +45,7 @@ class Ordered(Protocol):
         ...
 
     def first_equal(self, rank: int) -> int:
-        """Return the lowest rank that has the value of this rank."""
+        """Return the lowest rank with the value of this rank."""
         ...
 
     def up_to(self, limits: Floats) -> Ints:
@@ -88,7 +88,7 @@ class SortedValues:
         return float(self.values[rank])
 
     def first_equal(self, rank: int) -> int:
-        """Return the lowest rank that has the value of this rank."""
+        """Return the lowest rank with the value of this rank."""
         return int(np.searchsorted(self.values, self.values[rank], side="left"))
 
     def up_to(self, limits: Floats) -> Ints:
@@ -339,7 +339,7 @@ class CountedUnion:
         return self._values.ask(self._members, rank)[0]
 
     def first_equal(self, rank: int) -> int:
-        """Return the lowest rank that has the value of this rank; 0 if another pass has to find it."""
+        """Return the lowest rank with the value of this rank; 0 if another pass is needed to find it."""
         return self._values.ask(self._members, rank)[1]
 
     def up_to(self, limits: Floats) -> Ints:

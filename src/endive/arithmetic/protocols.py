@@ -1,4 +1,4 @@
-"""Count and size the requests of a step of a protocol. ``step`` is anything with the fields of ``ProtocolStep``."""
+"""Compute the number and the size of the requests of a protocol step. ``step`` is anything with the fields of ``ProtocolStep``."""
 
 from __future__ import annotations
 

@@ -293,7 +293,7 @@ class Loop:
 
     def reason(self) -> str:
         """Return the reason for the assumption of a closed loop, and its certainty."""
-        most = f"never more than {self.fewest} of its commits {'was' if self.fewest == 1 else 'were'} under way at once"
+        most = f"never more than {self.fewest} of its commits {'was' if self.fewest == 1 else 'were'} in progress at once"
         waiting = "one writer that waits for its" if self.clients == 1 else f"{self.clients} writers that wait for their"
         if self.certain and self.commit_ms:
             others = f" (or up to {self.most})" if self.most else "; random arrivals are also possible"

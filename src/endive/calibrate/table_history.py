@@ -32,7 +32,7 @@ class Commit:
 
     @property
     def engine(self) -> str:
-        """Engine of the commit, if the summary names it."""
+        """Engine of the commit, if the summary contains it."""
         for key, name in (("engine-name", ""), ("spark.app.id", "spark"), ("flink.job-id", "flink"), ("trino_query_id", "trino")):
             if key in self.summary:
                 return name or self.summary[key].lower()
@@ -40,7 +40,7 @@ class Commit:
 
     @property
     def application(self) -> str:
-        """Job of the commit, if the summary names it."""
+        """Job of the commit, if the summary contains it."""
         for key in ("flink.job-id", "spark.app.id", "app-id", "application", "kafka.connect.group-id", "writer"):
             if key in self.summary:
                 return self.summary[key]

@@ -59,12 +59,12 @@ class Catalog(ABC):
         """
 
     def observe(self, timestamp_ms: float) -> CatalogSnapshot:
-        """Return the state that a request to the object store shows at this time. Protocols as data need it."""
-        raise NotImplementedError(f"{type(self).__name__} does not support protocols as data")
+        """Return the state that a request to the object store shows at this time. Declarative protocols need it."""
+        raise NotImplementedError(f"{type(self).__name__} does not support declarative protocols")
 
     def publish(self, version: int) -> None:
-        """Publish the ratified commits up to a version. Protocols as data need it."""
-        raise NotImplementedError(f"{type(self).__name__} does not support protocols as data")
+        """Publish the ratified commits up to a version. Declarative protocols need it."""
+        raise NotImplementedError(f"{type(self).__name__} does not support declarative protocols")
 
     @property
     @abstractmethod

@@ -282,7 +282,7 @@ class ServiceCatalog(StoredCatalog):
     def _swapped(self, request: CommitRequest) -> tuple[int, ...]:
         """Return the current values of what the server compares when it swaps.
 
-        Iceberg's server (``recheck``) compares the metadata files of the tables, which an expiry of snapshots replaces, too.
+        Iceberg's server (``recheck``) compares the metadata files of the tables, which an expiry of snapshots also replaces.
         """
         if self.own_pointers and self.settings.server_retries and self.settings.server_retry_mode == "recheck":
             return tuple(self.tables[table_id].version for table_id in request.writes)

@@ -58,9 +58,9 @@ class CatalogSnapshot:
 
 
 class TableHandles:
-    """Tables of a service as a writer last saw them, in the response to a load or to a commit of its own.
+    """Tables of a service as a writer last saw them, in the response to a load or to its own commit.
 
-    A response is taken to be seen when the server makes it.
+    A response counts as seen when the server sends it.
     """
 
     def __init__(self) -> None:

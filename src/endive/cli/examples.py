@@ -70,7 +70,7 @@ def find_examples() -> Iterator[Example]:
 
 
 def find_example(name: str) -> Example:
-    """Return the example of a name. Raises ConfigError if there is none."""
+    """Return the example with a name. Raises ConfigError if there is none."""
     known = {example.name: example for example in find_examples()}
     if name not in known:
         from endive.config import ConfigError, Problem

@@ -45,7 +45,7 @@ def plot(
     title: Annotated[bool, typer.Option(help="Print the title above each figure.")] = True,
     theory: Annotated[
         list[Path],
-        typer.Option(metavar="CSV", help="Reference curve (columns x and y), named by its file. With one --figure."),
+        typer.Option(metavar="CSV", help="Reference curve (columns x and y), labelled by its file name. Needs one --figure."),
     ] = [],  # noqa: B006
     at: Annotated[
         str | None,

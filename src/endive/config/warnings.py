@@ -1,6 +1,6 @@
 """Warnings about configurations that are valid but rarely intended.
 
-Each warning has a code, the key that it is about, and a message. A warning of several configurations is reported once by its code.
+Each warning has a code, the key it refers to, and a message. A warning of several configurations is reported once by its code.
 """
 
 from __future__ import annotations

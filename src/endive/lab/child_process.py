@@ -19,7 +19,7 @@ _SIGNAL_BASE = 128
 def child_process(
     command: Sequence[str], environment: Mapping[str, str], stdout: int | IO[Any] | None = None, stderr: int | IO[Any] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a command; it is ended when the block ends.
+    """Start a command, and end it when the block ends.
 
     Raises:
         LabError: The command cannot be started.

@@ -70,7 +70,7 @@ def _open_files(process: int) -> Iterator[str]:
 
 
 def _socket_inode(client_port: int, server_port: int) -> str | None:
-    """Return the inode of the client's socket, which is the one whose local port is the client's."""
+    """Return the inode of the socket whose local port is that of the client."""
     ends = f":{client_port:04X}", f":{server_port:04X}"
     for table in _TABLES:
         with suppress(OSError):

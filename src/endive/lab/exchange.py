@@ -54,7 +54,7 @@ class Event:
     """Operation, target and outcome of a request, for the recording.
 
     ``outcome`` is ``ok``, ``conflict`` (409, 412), ``rejected`` (429, 503 of the configuration), ``refused`` (another error) or
-    ``lost`` (the response was lost, whatever ``status`` says). ``change`` is what a commit to the catalog adds and deletes.
+    ``lost`` (the response was lost, regardless of ``status``). ``change`` is what a commit to the catalog adds and deletes.
     """
 
     service: str

@@ -318,7 +318,7 @@ class RestApi:
             self._leave()
 
     def _leave(self) -> None:
-        """Give the worker to the longest waiting request."""
+        """Assign the worker to the longest waiting request."""
         if self._waiting:
             self._waiting.pop(0).set_result(None)
         else:

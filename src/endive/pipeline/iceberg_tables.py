@@ -182,7 +182,7 @@ def export_study(
 
 
 def list_runs(table: Table) -> set[Key]:
-    """Return the runs whose rows a table has, from its partitions."""
+    """Return the runs that a table contains, from its partitions."""
     if table.current_snapshot() is None:
         return set()
     return {(row["partition"]["experiment"], row["partition"]["seed"]) for row in table.inspect.partitions().to_pylist()}

@@ -79,7 +79,7 @@ def cores(spark: SparkSession | LocalThreads) -> int:
 def run_tasks(
     spark: SparkSession | LocalThreads, tasks: Sequence[Sequence[Spec]], work: TaskFunction, ddl: str, report: Report | None
 ) -> pa.Table:
-    """Return the rows that ``work`` makes of the tasks. Raises PipelineError if a task fails for good."""
+    """Return the rows that ``work`` makes of the tasks. Raises PipelineError if a task fails permanently."""
     if isinstance(spark, LocalThreads):
         return _run_in_threads(spark, tasks, work, report)
     frame = repartition_by_task(spark, make_task_table(tasks), len(tasks)).mapInArrow(work, ddl)

@@ -1,1 +1,1 @@
-"""Commit protocols as data: the schema of their TOML files, their reader, and the built-in ones."""
+"""Declarative commit protocols: the schema of their TOML files, their reader, and the built-in ones."""

@@ -472,7 +472,7 @@ def _warn_windows(study: Study, totals: list[Row]) -> Iterator[str]:
     short_runs = [(row, text) for row in sustained if (text := describe_short_run(window_of(row))) is not None]
     drifting = sum(window_of(row).is_drifting for row, _ in short_runs)
     if drifting:
-        yield f"No steady state in {drifting} of {len(totals)} experiments; their results hold for runs of this duration only."
+        yield f"No steady state in {drifting} of {len(totals)} experiments; the results hold for runs of this duration only."
     if len(short_runs) > drifting:
         longest = max((row for row, _ in short_runs if row["needed_ms"] is not None), key=lambda row: row["needed_ms"])
         needed = f"{format_duration(longest['needed_ms'])}, which {_name_point(study, longest)} needs"

@@ -43,7 +43,7 @@ _TITLE = 1.3
 _COLUMN = 4.0
 """Largest width of a figure for one column, in inches."""
 _LEAST_PANEL = 1.9
-"""Smallest width of a panel beside another one, in inches."""
+"""Smallest width of adjacent panels, in inches."""
 _MOST_COLUMNS = 3
 _TRIES = 8
 _NEAR = 3.0

@@ -74,7 +74,7 @@ _PARAMETERS = {
     "table_min_count_to_merge": ("minimum manifests to merge", ""),
     "simulation_duration_ms": ("duration", "ms"),
     "failures_request_error": ("failed requests", "share"),
-    "failures_fatal_error": ("requests that fail for good", "share"),
+    "failures_fatal_error": ("requests that fail permanently", "share"),
     "failures_lost_answer": ("lost responses", "share"),
     "failures_client_crash": ("client crashes", "share"),
 }
@@ -108,7 +108,7 @@ _VALUES: dict[tuple[str, Any], str] = {
     ("table_merge_manifests", False): "manifests not merged",
     **{(f"{where}_provider", name): word for where in ("storage", "catalog") for name, word in _STORES.items()},
 }
-"""Names of values that need no parameter name beside them."""
+"""Names of values that need no parameter name."""
 
 _OF_CLASS = {
     "rate": ("rate", "transactions/s"),

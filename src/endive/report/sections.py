@@ -258,7 +258,7 @@ def _reproduce_runs(study: Study, first: Sequence[str]) -> Reproduction:
 
 
 def _shorten_path(config: Path) -> str:
-    """Return a configuration by its directory and name: a report does not contain absolute paths."""
+    """Return the directory and name of a configuration, because a report does not contain absolute paths."""
     return f"{config.resolve().parent.name}/{config.name}"
 
 

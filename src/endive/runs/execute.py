@@ -101,7 +101,7 @@ def run_experiment(
 
 
 def place_run(prepared: PreparedRun, root: Path) -> RunFiles:
-    """Return the files of a run below ``root``: in the experiment's directory, or beside ``output_path`` without a label.
+    """Return the files of a run below ``root``: in the experiment's directory, or next to ``output_path`` without a label.
 
     Raises:
         PermissionError: A link below ``root`` leads out of it, or the results would replace a file that is not a result.

@@ -1,4 +1,4 @@
-"""Presets of the page: the file of ``endive serve FILE``, configurations beside it, recipes and examples.
+"""Presets of the page: the file of ``endive serve FILE``, configurations in its directory, recipes and examples.
 
 The page may refer only to files that the user's configurations refer to, and only to the code of FILE, if it is allowed.
 """

@@ -130,12 +130,14 @@ COLUMNS: tuple[Column, ...] = (
         "size of metadata.json right after the commit, the largest of its tables; -1 if not committed or not tracked",
         word="metadata.json",
     ),
-    Column("table_manifests", "state", "manifests of the table right after the commit, likewise", word="manifests"),
-    Column("table_snapshots", "state", "retained snapshots of the table right after the commit, likewise", word="snapshots"),
-    Column("list_requests", "count", "list requests to the object store (protocols as data)"),
-    Column("catalog_requests", "count", "requests or statements to the catalog other than commits (protocols as data)"),
-    Column("data_reads", "count", "data files read by the commit protocol (protocols as data)"),
-    Column("data_writes", "count", "data files written by the commit protocol (protocols as data)"),
+    Column("table_manifests", "state", "manifests of the table right after the commit; -1 if not tracked", word="manifests"),
+    Column(
+        "table_snapshots", "state", "retained snapshots of the table right after the commit; -1 if not tracked", word="snapshots"
+    ),
+    Column("list_requests", "count", "list requests to the object store (declarative protocols)"),
+    Column("catalog_requests", "count", "requests or statements to the catalog other than commits (declarative protocols)"),
+    Column("data_reads", "count", "data files read by the commit protocol (declarative protocols)"),
+    Column("data_writes", "count", "data files written by the commit protocol (declarative protocols)"),
 )
 
 BY_ATTRIBUTE = {column.attribute: column for column in COLUMNS}

@@ -12,15 +12,15 @@ from endive.workload import Workload, WorkloadClass
 
 EngineName = Literal["auto", "reference", "compiled"]
 BACKOFF_FIELDS = ("enabled", "base_ms", "multiplier", "max_ms", "jitter")
-"""Fields of ``Backoff`` that are fields of a configuration, too, with the prefix ``backoff_``."""
+"""Fields of ``Backoff`` that are also fields of a configuration, with the prefix ``backoff_``."""
 
 
 @dataclass(frozen=True)
 class SimulationConfig:
     """A whole run, ready to start. Classes of the workload may override retries, policy and detector.
 
-    Built-in components draw from streams keyed by ``seed`` (the workload's own seed, if None), whatever generators they were made
-    with; custom components draw from the generators that they were given.
+    Built-in components draw from streams keyed by ``seed`` (the workload's own seed, if None), regardless of the generators they
+    were created with; custom components draw from their own generators.
     """
 
     duration_ms: float

@@ -2,8 +2,8 @@
 
 A few transactions of each class run one by one on the reference engine, which gives the steps, the accesses and the time of an
 attempt without contention. The number of attempts follows from the load on a pointer: with v attempts per second and a window of
-W seconds, one of 1 + v W succeeds (``renewal``, for windows that do not vary). An overloaded log is estimated by its queue. Nothing
-is timed, so an estimate is the same on every machine.
+W seconds, one of 1 + v W succeeds (``renewal``, for windows that do not vary). The load of a saturated log is estimated from its
+queue. Nothing is timed, so an estimate is the same on every machine.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from endive.workload import PeriodicArrivals, Workload, WorkloadClass, mean_ms
 from endive.workload.classes import ZipfCount
 
 _TRIED = 5
-"""Transactions of each class that are run alone."""
+"""Number of transactions of each class that are run alone."""
 _MOST_TABLES_BUILT = 100_000
-"""Tables that all these runs may build together before fewer transactions of each class are tried, one at least."""
+"""Total number of tables of these runs above which fewer transactions of each class are run, at least one."""
 _NEVER_MS = 1e15
 
 
 @dataclass(frozen=True)
 class ExpectedWork:
-    """Expected work of a run: transactions, steps that have a latency, accesses to files, and picks of tables and partitions.
+    """Expected work of a run: transactions, steps with a latency, accesses to files, and selections of tables and partitions.
 
-    Picks are given by what they cost: as many steps take the same time.
+    Selections are given as the number of steps with the same cost.
     """
 
     transactions: float = 0.0
@@ -161,8 +161,8 @@ def _attempts(success: float, limit: int) -> float:
 def _tries(catalog: Catalog, loads: Sequence[_Load], success: float, pointers: int, seconds: float) -> float:
     """Return the mean number of records that a transaction sends to a log.
 
-    The log takes one record for each latency of an append (of a rejection, if that is much longer); transactions beyond that wait
-    by trying again, each as often as a rejection takes.
+    The log accepts one record per append latency (per rejection latency, if that is much longer); further transactions resend
+    their record, once per rejection latency.
     """
     if not isinstance(catalog, AppendCatalog) or not isinstance(catalog.storage, ProfiledProvider):
         return 1.0
@@ -197,7 +197,7 @@ def _class_work(
 
 
 def _picks(config: SimulationConfig, cls: WorkloadClass) -> float:
-    """Return the cost of the picks of a transaction, in steps; each pick is inserted among the earlier ones.
+    """Return the cost of the selections of a transaction, in steps; each pick is inserted among the earlier ones.
 
     The factors are those of 200 and 1,000 partitions (22 and 390 µs with about 30 ns for a step).
     """

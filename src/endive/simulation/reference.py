@@ -1,6 +1,6 @@
 """Run the model as generators, driven by SimPy: the readable definition of a run.
 
-The engine passes on one result for each transaction, in the order in which they end, and finally those in flight. It owns the clock
+The engine emits one result per transaction, in the order of their ends, and finally those in flight. It owns the clock
 and the number of the next transaction.
 
 Events with the same time are ordered by transaction. After them come arrivals, in the order of their sources, late starts of
@@ -54,7 +54,7 @@ class CommitterDriver:
             self._engine.schedule(LAST_ROUND, self._source, self._engine.end_ms(self._source), self._consider)
 
     def start(self, writer: Source) -> None:
-        """Let a writer start its next job."""
+        """Start the next job of a writer."""
         self._counters.handovers_begun += 1
         self._committer.open_round(writer, self._engine.now_ms)
         writer.collect(self._engine.now_ms)
@@ -76,7 +76,7 @@ class CommitterDriver:
         self._consider()
 
     def _consider(self) -> None:
-        """End the round if it is over; start a commit, or set the timer, unless a commit is under way."""
+        """End the round if it is over; start a commit, or set the timer, unless a commit is in progress."""
         for writer in self._committer.close_round(self._engine.now_ms):
             self._engine.start_late(writer)
         delay_ms = self._committer.delay_ms(self._engine.now_ms)
@@ -98,7 +98,7 @@ class CommitterDriver:
         self._engine.submit(self._source, self._committer.begin(self._engine.now_ms))
 
     def end(self, *, installed: bool) -> None:
-        """End the commit that is under way: its handoffs are committed, aborted, or wait for the next one."""
+        """End the current commit: its handoffs are committed, aborted, or wait for the next one."""
         aborted = not installed and self._engine.has_ended()
         writers = self._committer.end(remove=installed or aborted)
         if aborted:
@@ -110,7 +110,7 @@ class CommitterDriver:
         self._consider()
 
     def _release(self, writer: Source) -> None:
-        """Let a writer continue that has waited for one of its handoffs."""
+        """Resume a writer that waited for one of its handoffs."""
         writer.uncommitted -= 1
         if writer.blocked:
             writer.blocked = False
@@ -127,7 +127,7 @@ _PROGRESS_EVERY = 256
 def _drive_generator(env: simpy.Environment, steps: Generator[Step, None, T], place: int, done: Callable[[T], None]) -> None:
     """Run a generator of steps on the clock: a number becomes a timeout, and ``done`` gets the value that the generator returns.
 
-    One event serves all the steps, scheduled anew for each, which makes a step cheaper than a ``simpy.Process``.
+    One event is rescheduled for all steps, which makes a step cheaper than a ``simpy.Process``.
     """
     event = simpy.Event(env)
     event._ok, event._value = True, None
@@ -224,7 +224,7 @@ class ReferenceEngine:
         return self._env.now >= self._config.duration_ms
 
     def await_arrival(self, source: Source) -> None:
-        """Schedule the next arrival of a source, unless it would come after the end."""
+        """Schedule the next arrival of a source, unless it is after the end of the run."""
         now_ms, delay_ms = self._env.now, source.next_delay_ms(self._env.now)
         traced_ms = source.workload_class.arrivals.traced_ms(source.ordinal)
         if traced_ms is not None and math.isfinite(traced_ms) and now_ms + delay_ms != traced_ms:
@@ -234,7 +234,7 @@ class ReferenceEngine:
             self.arrive_after(source, delay_ms)
 
     def arrive_after(self, source: Source, delay_ms: float) -> None:
-        """Let a source arrive after a delay, unless that is after its end."""
+        """Schedule the arrival of a source after a delay, unless that is after its end."""
         if self._env.now + delay_ms < self.end_ms(source):
             self.schedule(ARRIVAL, source, delay_ms, partial(self._arrive, source))
 
@@ -247,7 +247,7 @@ class ReferenceEngine:
         return min(self._config.duration_ms, source.workload_class.end_ms)
 
     def _arrive(self, source: Source) -> None:
-        """Let a source start a transaction or a job, unless it misses its slot, and schedule its next arrival."""
+        """Start a transaction or a job of a source, unless it misses its slot, and schedule its next arrival."""
         if not source.paced or source.take_slot(self._env.now, self._slots):
             self._start(source)
         if not source.closed:
@@ -259,7 +259,7 @@ class ReferenceEngine:
         (self.submit if committer is None else committer.start)(source)
 
     def start_late(self, writer: Source) -> None:
-        """Let a paced writer start that has missed a slot, if it is free now."""
+        """Start a paced writer that has missed a slot, if it is free now."""
         if writer.late and not writer.due and writer.is_free and self._env.now < self.end_ms(writer):
             writer.due = True
             self.schedule(LATE_START, writer, 0.0, partial(self._start, writer))
@@ -323,7 +323,7 @@ class ReferenceEngine:
 
 
 def _with_accounts(catalog: Catalog) -> Catalog:
-    """Add accounts of table files, which Iceberg's paths need, to a custom catalog that has none."""
+    """Add tracking of table files, which Iceberg's paths need, to a custom catalog without it."""
     return AccountedCatalog(catalog, TableModel()) if getattr(catalog, "table_model", None) is None else catalog
 
 

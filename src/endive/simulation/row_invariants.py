@@ -1,7 +1,7 @@
 """Check invariants of result rows, which hold for every configuration and engine.
 
 ``RowInvariants`` checks batches in the order in which they were written and keeps running totals, so that ``endive experiments
-verify`` and the fuzzers check runs of any length with the same code. Equality of the two engines cannot find a mistake that both
+verify`` and the fuzzers check runs of any length with the same code. Comparing the two engines cannot find a mistake that both
 share; these checks can.
 """
 

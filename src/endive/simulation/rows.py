@@ -11,7 +11,7 @@ from endive.simulation.columns import COLUMNS, Kind
 from endive.transaction import TraceEvent, TransactionResult, TransactionStatus
 
 BATCH_ROWS = 65_536
-"""Rows of a batch; batches become row groups, so equal files need an equal number."""
+"""Number of rows of a batch; batches become row groups, so byte-identical files need the same number."""
 
 _ARROW: dict[Kind, pa.DataType] = {
     "id": pa.int64(),
@@ -30,9 +30,9 @@ TRACE_SCHEMA = pa.schema([(name, _TRACED[kind]) for name, kind in get_type_hints
 def parquet_options(schema: pa.Schema) -> dict[str, Any]:
     """Return the encodings and the compression of Parquet files of rows.
 
-    Milliseconds hardly repeat: a dictionary of them costs time and space, and their bytes compress better split by position. Ids of
-    transactions grow. Everything else repeats. Beside Parquet's defaults with zstd, files take 24 to 29% less space and 55% less
-    CPU time to write. zstd in place of lz4 would save 7 to 9% of the space and cost 24 to 32% more time.
+    Times in milliseconds rarely repeat: a dictionary would cost time and space, and byte-stream splitting compresses them better.
+    Transaction ids increase. Everything else repeats. Compared with Parquet's defaults and zstd, files take 24 to 29% less space
+    and 55% less CPU time to write. zstd instead of lz4 would save 7 to 9% of the space and cost 24 to 32% more time.
     """
     split = {field.name: "BYTE_STREAM_SPLIT" for field in schema if pa.types.is_floating(field.type)}
     encodings = {**split, **({"txn_id": "DELTA_BINARY_PACKED"} if "txn_id" in schema.names else {})}
@@ -46,7 +46,7 @@ def _name_leaf(field: pa.Field) -> str:
 
 Sink = Callable[[pa.RecordBatch], None]
 Progress = Callable[[float], None]
-"""Function that is called from time to time with the clock of the run, in milliseconds."""
+"""Function that is called periodically with the clock of the run, in milliseconds."""
 T = TypeVar("T")
 
 
@@ -80,7 +80,7 @@ def trace_to_batch(events: Sequence[TraceEvent]) -> pa.RecordBatch:
 
 
 class RowBuffer(Generic[T]):
-    """Buffer that passes items on as whole batches, so that at most one batch is in memory."""
+    """Buffer that forwards items in full batches, so that at most one batch is in memory."""
 
     def __init__(self, to_batch: Callable[[Sequence[T]], pa.RecordBatch], sink: Sink) -> None:
         self._to_batch = to_batch
@@ -94,7 +94,7 @@ class RowBuffer(Generic[T]):
             self.flush()
 
     def flush(self) -> None:
-        """Pass the remaining items on."""
+        """Forward the remaining items."""
         if self._items:
             items, self._items = self._items, []
             self._sink(self._to_batch(items))

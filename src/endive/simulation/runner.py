@@ -1,6 +1,5 @@
 """Choose the engine of a run and run it.
-
-Rows do not depend on the engine, so ``auto`` takes the one that finishes first.
+Rows do not depend on the engine, so ``auto`` selects the one that finishes first.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ if TYPE_CHECKING:
     from endive.simulation.expected import ExpectedWork
 
 _REFERENCE_STEP_S = 15e-6
-"""CPU seconds of the reference engine for a step that has a latency, with its share of the transaction (benchmarks)."""
+"""CPU seconds of the reference engine per step with a latency, including its share of the transaction (benchmarks)."""
 _COMPILATION_S = 4.0
 _COMPILATION_OF_A_PATH_S = 2.0
 """CPU seconds to compile a kernel, and for each commit path in it (benchmarks)."""
 _PLAIN_COMPILATION = 3.0
-"""Factor of these for a kernel that plain ``numba.njit`` compiles."""
+"""Factor on these times for a kernel compiled by plain ``numba.njit``."""
 
 
 class EngineError(ValueError):
-    """The engine that was asked for cannot run this configuration."""
+    """The requested engine cannot run this configuration."""
 
 
 @dataclass(frozen=True)
@@ -42,17 +41,17 @@ class Choice:
     compiles: Literal["no", "first", "beside"] = "no"
     """Compilation of the kernel: none, before the run, or in the background during the run."""
     features: Features | None = None
-    """Features of the kernel that the compiled engine needs; None if it cannot run the configuration, or is not wanted."""
+    """Features of the kernel that the compiled engine needs; None if it cannot run the configuration, or was not requested."""
 
 
 def choose_engine(config: SimulationConfig, *, among_many: bool = False) -> Choice:
     """Choose the engine of a run.
 
-    A run waits for a kernel that was not compiled yet if it would take longer than that on the reference engine, or if it is one
-    of many that need the kernel.
+    A run waits for the compilation of a kernel if the reference engine would take longer, or if it is one of many runs that need
+    the kernel.
 
     Raises:
-        EngineError: The engine that the configuration asks for cannot run it.
+        EngineError: The requested engine cannot run the configuration.
     """
     if config.engine == "reference":
         return Choice("reference", "the configuration asks for it")
@@ -98,12 +97,12 @@ __all__ = ["EngineError", "Simulation"]
 class Simulation:
     """One run of the model.
 
-    ``run`` keeps all rows; ``stream`` passes them on in batches and keeps none. Both may be called again, with the same result. The
+    ``run`` keeps all rows; ``stream`` forwards them in batches and keeps none. Both may be called again, with the same result. The
     engine is chosen once, when ``choice`` is first read.
 
     Args:
         config: The run.
-        among_many: Whether other runs like this one follow, so that it is worth waiting for a kernel to be compiled.
+        among_many: Whether similar runs follow, so that the run waits for the compilation of a kernel.
     """
 
     def __init__(self, config: SimulationConfig, *, among_many: bool = False) -> None:
@@ -115,7 +114,7 @@ class Simulation:
         """Engine that runs this configuration, and the reason for it.
 
         Raises:
-            EngineError: The engine that the configuration asks for cannot run it.
+            EngineError: The requested engine cannot run the configuration.
         """
         return choose_engine(self.config, among_many=self._among_many)
 

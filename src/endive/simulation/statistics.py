@@ -1,4 +1,4 @@
-"""Keep the results of a run in memory, for scripts and notebooks; long runs are streamed to files instead."""
+"""Keep the results of a run in memory, for scripts and notebooks. Stream long runs to files instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Start of the tables of a run in their steady state (``endive.table.steady``), from the rates of commits of its classes."""
+"""Steady initial state of the tables of a run (``endive.table.steady``), from the commit rates of its classes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def start_steady(config: SimulationConfig, fixed: Collection[str] = ()) -> Simul
     """Return the configuration with tables that start in their steady state.
 
     Args:
-        config: A configuration with a built-in catalog that tracks metadata files; others are returned as they are.
-        fixed: Those of ``manifests``, ``delete_manifests`` and ``snapshots`` that keep the numbers of the table model.
+        config: A configuration with a built-in catalog that tracks metadata files; others are returned unchanged.
+        fixed: Keys among ``manifests``, ``delete_manifests`` and ``snapshots`` that keep the values of the table model.
     """
     catalog = config.catalog
     if not isinstance(catalog, StoredCatalog) or catalog.table_model is None:
@@ -76,7 +76,7 @@ def _rates(config: SimulationConfig, cls: WorkloadClass, commit_ms: float) -> It
 def _class_rate(config: SimulationConfig, cls: WorkloadClass, commit_ms: float) -> float:
     """Return the commits of a class per millisecond, if all of its transactions commit; 0 for a class that starts later.
 
-    The rate of a schedule is its mean over the run. A class that waits for less than one interval counts as active.
+    The rate of a schedule is its mean over the run. A class that starts within its first interval counts as active.
     """
     if cls.arrivals.is_steady:
         per_ms = cls.arrivals.submissions_per_ms(mean_ms, mean_ms(cls.runtime) + commit_ms)

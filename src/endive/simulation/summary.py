@@ -123,7 +123,7 @@ class Summary:
 
 
 def _service(counts: Mapping[str, int | float], duration_ms: float) -> dict[str, Any]:
-    """Return the utilization of a catalog service, if there was one: means over the run, and over its requests."""
+    """Return the utilization of a catalog service, if there is one: means over the run, and over its requests."""
     requests = counts.get("service_requests", 0)
     if not requests:
         return {}

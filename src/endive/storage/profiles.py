@@ -48,7 +48,7 @@ class ProfileError(ValueError):
 
 @cache
 def builtin_profiles(profile_set: str = DEFAULT_PROFILE_SET) -> Mapping[str, StorageProfile]:
-    """Return the profiles of a version, by name. Providers that a later version lacks are those of the first version."""
+    """Return the profiles of a version, by name. Providers missing in a later version are those of the first version."""
     if profile_set not in PROFILE_SETS:
         raise ProfileError(f"unknown profile version {profile_set!r}; allowed are {', '.join(PROFILE_SETS)}")
     profiles: dict[str, StorageProfile] = {}

@@ -21,7 +21,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class RunFacts:
-    """Facts of a run that its rows do not have.
+    """Facts of a run that its rows do not contain.
 
     Attributes:
         basis: Basis of its cost; None if the configuration cannot be read.
@@ -33,12 +33,12 @@ class RunFacts:
 
 
 def facts_of(document: Document, results: Path) -> RunFacts:
-    """Return the facts of a run, by its configuration and the summary beside its results."""
+    """Return the facts of a run, by its configuration and the summary next to its results."""
     return RunFacts(basis_of_document(document), _utilization(_files_of(results).summary, document.catalog.workers))
 
 
 def read_facts(results: Path) -> RunFacts:
-    """Return the facts of a run on disk; those of nothing if its configuration cannot be read."""
+    """Return the facts of a run on disk; empty facts if its configuration cannot be read."""
     config = _files_of(results).config
     try:
         basis, workers = _read_config(config, config.stat().st_mtime_ns)
@@ -49,13 +49,13 @@ def read_facts(results: Path) -> RunFacts:
 
 @lru_cache(maxsize=256)
 def _read_config(config: Path, _modified_ns: int) -> tuple[Basis, int]:
-    """Return what a configuration contributes; its runs share it."""
+    """Return the facts that all runs of a configuration share."""
     document = load_document(config)
     return basis_of_document(document), document.catalog.workers
 
 
 def _files_of(results: Path) -> RunFiles:
-    """Return the files of a run by its results: those of a labelled experiment, or those beside the results."""
+    """Return the files of a run by its results: those of a labelled experiment, or those next to the results."""
     beside = RunFiles.beside(results)
     return beside if results.name != RESULTS or beside.config.exists() else RunFiles.in_directory(results.parent)
 

@@ -144,7 +144,7 @@ class LoadAxis:
 
 
 def find_load_axis(manifest: Inventory, key: str | None) -> LoadAxis | str:
-    """Return the requested axis, or that of the only rate that varies; otherwise the reason why there is none.
+    """Return the requested axis, or that of the only varying rate; otherwise the reason why there is none.
 
     Raises:
         PipelineError: The requested key is not a number in any experiment.

@@ -58,7 +58,7 @@ class Question:
 def read_question(
     path: Path, given: FrontierSettings, overrides: Mapping[str, Any], *, quick: bool = False, content: Tree | None = None
 ) -> Question:
-    """Create the question of a file, or of content that ``path`` only names, and the options of the command line.
+    """Create the question from a file, or from content with ``path`` for messages, and the options of the command line.
 
     Raises:
         ConfigError: The file or an option is not valid.

@@ -83,7 +83,7 @@ class MetricsOptions:
     load: str | None = None
 
     def problem_with(self, duration_ms: float) -> str | None:
-        """Return why warm-up and cool-down leave nothing of a run, to be followed by its name; None if they leave something."""
+        """Return a message if warm-up and cool-down leave nothing of a run, to be followed by its name; otherwise None."""
         warmup_ms = self.warmup_ms or 0.0
         if warmup_ms + self.cooldown_ms >= duration_ms:
             return f"a warm-up of {warmup_ms:g} ms and a cool-down of {self.cooldown_ms:g} ms leave nothing of"
@@ -108,7 +108,7 @@ class RunMetrics:
         return window_of(self.rows[0])
 
     def select(self, workload_class: str, operation: str) -> Row:
-        """Return the metrics of a class and operation; those of no transactions if the run has none."""
+        """Return the metrics of a class and operation; those of an empty set if the run has no such transactions."""
         for row in self.rows:
             if (row["workload_class"], row["operation_type"]) == (workload_class, operation):
                 return row
@@ -187,7 +187,7 @@ def measure_experiments(
 
 
 def choose_window(experiments: Sequence[ExperimentRuns], options: MetricsOptions) -> Window:
-    """Return the window of configurations that are compared: the given one, or the one that suits all of their runs."""
+    """Return the window of configurations that are compared: the given one, or the common window of all their runs."""
     return common_window([_own_window(each, options) for each in experiments])
 
 
@@ -425,7 +425,7 @@ def _pairs(table: pa.Table) -> tuple[Ints, list[str], list[str]]:
 
 
 def _text_codes(table: pa.Table, name: str, texts: Sequence[str]) -> Ints:
-    """Return a text column as places among some texts; -1 for other texts and null."""
+    """Return a text column as indices into some texts; -1 for other texts and null."""
     codes, names = _dictionary(table, name)
     places = np.array([*(texts.index(each) if each in texts else -1 for each in names), -1], np.int64)
     return np.asarray(places[codes])

@@ -1,8 +1,8 @@
 """Replications: run a configuration with several seeds on this machine and measure each run.
 
-Runs lie in the same store as those of ``endive run`` and ``endive sweep``, addressed by the hash of the experiment and the seed, so
-that nothing is run twice. The metrics of each run and the window of each configuration are kept beside them, with the version and
-the options that they were measured with; rows of transactions are kept only where they are asked for. Threads suffice: the compiled
+Runs are in the same store as those of ``endive run`` and ``endive sweep``, addressed by the hash of the experiment and the seed, so
+that no run is repeated. The metrics of each run and the window of each configuration are kept next to them, with the version
+and the options of the measurement; rows of transactions are kept only on request. Threads suffice: the compiled
 engine releases Python's global lock.
 
     FOLDER/HASH/window.json  cfg.toml
@@ -44,7 +44,7 @@ from endive.studies.measure import (
 )
 
 WINDOW_SEEDS = 3
-"""Number of first seeds that the window of a configuration is found from, so that it stays the same when seeds are added."""
+"""Number of initial seeds that determine the window of a configuration, so that it does not change when seeds are added."""
 
 
 class Replications:
@@ -56,7 +56,7 @@ class Replications:
         keep_rows: Whether to keep the rows of transactions, so that they can be paired and measured in another window.
         workers: Number of concurrent runs; by default the number of cores.
         among_many: Whether to wait for a kernel that has to be compiled; otherwise the reference engine runs where it is faster.
-        stopped: Asked now and then; once it returns True, runs end with InterruptedError.
+        stopped: Called periodically; once it returns True, runs end with InterruptedError.
     """
 
     def __init__(
@@ -77,10 +77,10 @@ class Replications:
         self._among_many = among_many
         self._stopped = stopped or (lambda: False)
         self.runs = 0
-        """Number of runs that were simulated, as opposed to found."""
+        """Number of runs that were simulated, not reused."""
 
     def measure(self, document: Document, seeds: Sequence[int], window: Window | None = None) -> tuple[RunMetrics, ...]:
-        """Return the metrics of a document with these seeds, in their order; run what is missing.
+        """Return the metrics of a document with these seeds, in their order; run missing seeds.
 
         Args:
             document: The configuration.
@@ -129,7 +129,7 @@ class Replications:
             return rows.submitted()
 
     def simulate(self, document: Document, seeds: Sequence[int]) -> None:
-        """Run those of these seeds that have no rows yet. Needs ``keep_rows``."""
+        """Run the seeds that have no rows yet. Needs ``keep_rows``."""
         self._simulate(document, compute_experiment_hash(document), seeds)
 
     def rows_file(self, document: Document, seed: int) -> Path:

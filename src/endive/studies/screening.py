@@ -1,4 +1,4 @@
-"""Screen parameters: which of many matter for a metric, by the method of Morris (SALib).
+"""Screen parameters: rank their effects on a metric, by the method of Morris (SALib).
 
 Trajectories through the ranges of the parameters change one parameter at a time. The mean of the absolute changes of the metric,
 scaled to the whole range, ranks the parameters; their standard deviation shows effects that are not linear or that depend on other
@@ -158,9 +158,9 @@ def screen(
 
     Args:
         question: Configuration, metric and parameters.
-        replications: Runs of this machine.
+        replications: Runs on this machine.
         trajectories: Number of trajectories; each takes a run more than there are parameters, for each seed.
-        seeds: Number of seeds that each point is measured with; all points have the same.
+        seeds: Number of seeds of each point; all points have the same seeds.
         key: Seed of the trajectories.
         report: Function that is called after each point with its number and the number of points.
 

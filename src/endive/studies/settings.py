@@ -1,7 +1,7 @@
 """Settings that ``endive tune`` searches: one table with the key, where it applies, the values to try, and how to set it.
 
-A setting applies to a class only if the class has the arrival kind or the operation that it is about. Values are those that
-people use: whole properties, intervals that a scheduler can express.
+A setting applies to a class only if the class has its arrival kind or operation. Values are practical ones:
+integer properties, intervals that a scheduler can express.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _WRITERS_PHASE_KEY = WRITERS.companions[1]
 
 @dataclass(frozen=True)
 class Snippet:
-    """Text to paste, and the place where it goes."""
+    """Snippet to paste, and the place where it is set."""
 
     where: str
     text: str
@@ -78,8 +78,8 @@ class Setting:
         applies: Function that returns whether a class has the setting.
         values: Function that returns the values to try.
         changes_load: Whether the setting changes how often the class commits.
-        property: Table property of Iceberg that it is, if it is one.
-        paste: Function that returns the ways to set the value that the class has.
+        property: Corresponding Iceberg table property, if there is one.
+        paste: Function that returns the snippets that set the value of the class.
     """
 
     group: str
@@ -100,7 +100,7 @@ class Setting:
 
 
 def current_value(key: str, resolved: ResolvedClass) -> Any:
-    """Return the value of a key of a class; None if it has none, as the waits of a class without backoff."""
+    """Return the value of a key of a class; None if it has none, such as the backoff of a class without backoff."""
     first, *rest = key.split(".")
     if first == "retry_backoff" and not resolved.settings.retry_backoff.enabled:
         return None
@@ -120,7 +120,7 @@ def _has(operation: str) -> Callable[[Scope], bool]:
 
 
 def _intervals(now: float, scope: Scope, per_interval: int) -> list[int]:
-    """Return intervals within a factor of the current one of which a run has enough."""
+    """Return intervals within a factor of the current one that occur often enough in a run."""
     duration = scope.document.simulation.duration_ms * _MEASURED
     longest = min(_RANGE * now, duration / FEWEST_INTERVALS)
     if scope.transactions:
@@ -314,7 +314,7 @@ CLASS_SETTINGS = (
 GROUPS = tuple(dict.fromkeys(each.group for each in (*ICEBERG_RETRY_SETTINGS, *CLASS_SETTINGS)))
 """Names of settings for ``--search``."""
 _ASKED_ONLY = "writers"
-"""Group that is searched only if it is asked for: the model does not know how much data a writer can write."""
+"""Group that is searched only on request: the model does not know how much data a writer can handle."""
 
 
 def default_groups(*, constrained: bool) -> tuple[str, ...]:

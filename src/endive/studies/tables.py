@@ -48,7 +48,7 @@ class Metrics:
 
     Attributes:
         axis: The load axis, if there is one.
-        remark: Why there is no saturation table, if there is none.
+        remark: Reason why there is no saturation table, if there is none.
     """
 
     runs: pa.Table
@@ -86,7 +86,7 @@ class MeasuredUnit:
 
 
 def check_options(inventory: Inventory, options: MetricsOptions) -> LoadAxis | str:
-    """Return the load axis, or why there is none.
+    """Return the load axis, or the reason why there is none.
 
     Raises:
         PipelineError: Warm-up and cool-down leave nothing of a run to measure.
@@ -130,7 +130,7 @@ def measure_unit(unit: MeasureUnit, *, is_checked: bool = False) -> MeasuredUnit
 
     Args:
         unit: The unit.
-        is_checked: Whether the runs are known to be whole, because this process has just written them.
+        is_checked: Whether the runs are known to be complete, because this process has just written them.
     """
     damaged: dict[tuple[str, int], str] = {}
     for name, seeds in () if is_checked else unit.experiments.items():
@@ -150,9 +150,9 @@ def measure_unit(unit: MeasureUnit, *, is_checked: bool = False) -> MeasuredUnit
 
 
 def keep_unit(unit: MeasureUnit, measured: MeasuredUnit, scratch: Path | None = None) -> None:
-    """Keep the rows of a unit on disk, for as long as its runs and options stay the same; not those of damaged runs.
+    """Store the rows of a unit on disk, valid as long as its runs and options do not change; damaged runs are left out.
 
-    ``scratch`` has the runs that are not in their place yet.
+    ``scratch`` contains the runs that are not moved to their destination yet.
     """
     key, folder = _unit_key(unit, scratch), measured_units(Path(unit.root))
     if key is not None and not measured.damaged:
@@ -168,7 +168,7 @@ def read_unit(unit: MeasureUnit) -> pa.Table | None:
 
 
 def discard_units(root: Path, units: Sequence[MeasureUnit]) -> None:
-    """Remove the rows of all units but these."""
+    """Remove the rows of all units but the given ones."""
     kept = {_unit_key(unit) for unit in units}
     for path in measured_units(root.resolve()).glob("*.parquet"):
         if path.stem.partition("-")[0] not in kept:
@@ -236,7 +236,7 @@ def make_tables(rows: pa.Table, inventory: Inventory, options: MetricsOptions) -
 def measure_locally(
     experiment: Experiment, runs: ExperimentRuns, options: MetricsOptions, window: Window | None = None
 ) -> tuple[Metrics, Inventory]:
-    """Measure runs of one configuration in this process, wherever their files lie, in a window if one is given.
+    """Measure runs of one configuration in this process, in any directory, in a window if one is given.
 
     Raises:
         PipelineError: A run cannot be used, or the options leave nothing of it.

@@ -45,7 +45,7 @@ RETRY_SETTINGS = (
 """Retry settings of the simplified commit path: exponential backoff with proportional jitter."""
 _BACKOFF: Mapping[str, Any] = {"retry_backoff": {"enabled": True}}
 _ICEBERG_BACKOFF: Mapping[str, Any] = {"retry_backoff": ICEBERG_RETRY["retry_backoff"]}
-"""Backoff of a tuned class before the values of a candidate, whatever the file gives it."""
+"""Backoff of a tuned class before the values of a candidate are applied, independent of the file."""
 _BACKOFF_KEY = "retry_backoff."
 
 
@@ -75,9 +75,9 @@ class Space:
     Attributes:
         retries: Retry settings, which all classes of ``tuned`` share, without their section.
         others: Other keys, with their section.
-        today: Current value of each of them, if it is known.
+        today: Current value of each of them, if known.
         tuned: Sections whose retry settings are searched.
-        backoff: Backoff of these sections before the values of a candidate.
+        backoff: Backoff of these sections before the values of a candidate are applied.
     """
 
     retries: tuple[Dimension, ...]
@@ -149,7 +149,7 @@ class TuningQuestion:
 
     @property
     def asked(self) -> tuple[tuple[str, Condition | Subject], ...]:
-        """Options of the command line with the metrics that they ask for."""
+        """Command-line options, with their metrics."""
         return (("--for", self.objective), *(("--subject-to", each) for each in self.conditions))
 
     def add(self, point: Mapping[str, Any]) -> int | None:
@@ -177,7 +177,7 @@ class TuningQuestion:
         return [each for each in found if each is not None]
 
     def simpler(self, candidate: int) -> list[int]:
-        """Return the numbers of the candidates that have one setting less, as it is in the file."""
+        """Return the numbers of the candidates with one setting reset to its value in the file."""
         point = self.candidates[candidate].point
         found = []
         for dropped in point:
@@ -203,7 +203,7 @@ def read_tuning(
     search: Sequence[str] = (),
     content: Tree | None = None,
 ) -> TuningQuestion:
-    """Read the question of a file, or of content that ``path`` only names, and of a command line.
+    """Read the question from a file, or from content with ``path`` for messages, and the command line.
 
     Args:
         path: File of the configuration.
@@ -311,7 +311,7 @@ def _share_table(one: ResolvedClass, other: ResolvedClass) -> bool:
 
 
 def _count_needed(asked: Condition | Subject, name: str) -> int:
-    """Return the number of transactions of a class that a percentile of it needs; 0 if the metric is none or of another class."""
+    """Return the number of transactions that a percentile of a class needs; 0 for other metrics and classes."""
     percent = next((each for each in PERCENTS if asked.metric.endswith(f"_p{each}_ms")), None)
     return fewest(percent / 100.0) if percent is not None and asked.workload_class == name else 0
 
@@ -325,7 +325,7 @@ def _add_varied(space: Space, varied: Sequence[Dimension], today: Document) -> S
 
 
 def _read_current(today: Document, keys: Iterable[str]) -> dict[str, Any]:
-    """Return the values of keys in the current configuration, as far as they are known."""
+    """Return the known values of keys in the current configuration."""
     classes = {Scope(today, each).section: each for each in resolve_classes(today)}
     values: dict[str, Any] = {}
     for key in keys:

@@ -35,7 +35,7 @@ class TableModel:
     manifest_bytes: int = 7_100
     """Size of a new manifest."""
     manifest_header_bytes: int = 6_900
-    """Bytes that a merge saves for each manifest but one."""
+    """Bytes that a merge saves for each manifest except one."""
     min_count_to_merge: int = 100
     target_bytes: int = 8 * 1024 * 1024
     """Maximum size of a merged manifest."""

@@ -1,7 +1,7 @@
 """Steady state of a table: the manifests and snapshots that merging, rewrites and expiry keep, given the rates of commits.
 
 Manifests accumulate between merges, so their number is a saw-tooth, and a table starts at a uniformly drawn point of it. A table
-with expiry starts with the snapshots that its retention keeps. What nothing bounds starts with the numbers of ``TableModel``.
+with expiry starts with the snapshots that its retention keeps. Unbounded state starts with the numbers of ``TableModel``.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def steady_files(
     """Return a table in its steady state.
 
     Args:
-        model: Initial numbers, for what is in ``fixed`` and what nothing bounds.
+        model: Initial numbers of ``fixed`` and unbounded state.
         commits: Commits to the table.
         rng: Source of three uniforms: data manifests, delete manifests, time since the last expiry.
         fixed: Those of ``manifests``, ``delete_manifests`` and ``snapshots`` that are given.
@@ -79,7 +79,7 @@ def steady_files(
 
 
 def _manifests(model: TableModel, commits: Sequence[CommitRate], u: float, *, deletes: bool) -> tuple[int, int] | None:
-    """Return the number of data or delete manifests and their bytes; None if they do not grow, or without bound."""
+    """Return the number of data or delete manifests and their bytes; None if they do not grow, or grow without bound."""
     rewrites = [each for each in commits if each.replaces_all]
     added_per_ms = sum(each.per_ms * each.added(deletes) for each in commits if not each.replaces_all)
     merging_per_ms = sum(each.per_ms for each in commits if each.merges(deletes))
@@ -138,6 +138,6 @@ def _sustained(offered: float, is_possible: Callable[[float], bool]) -> float:
 
 
 def _age_ms(events: Sequence[CommitRate], u: float) -> float:
-    """Return the time since the last of some events at a random time: uniform in a regular interval, otherwise exponential."""
+    """Return the time from the last event to a random time: uniform for regular intervals, otherwise exponential."""
     per_ms = sum(each.per_ms for each in events)
     return (u if all(each.is_regular for each in events) else -math.log1p(-u)) / per_ms

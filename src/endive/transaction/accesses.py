@@ -29,7 +29,7 @@ LIST_APPENDS = "manifest_list_appends"
 ACCESSES = (METADATA_READ, METADATA_WRITE, LIST_READ, LIST_WRITE, FILE_READ, FILE_WRITE, FILE_DELETE)
 COUNTERS = (*(access.counter for access in ACCESSES), LIST_APPENDS)
 PROTOCOL_COUNTERS = ("list_requests", "catalog_requests", "data_reads", "data_writes")
-"""Counters of requests that only protocols as data have."""
+"""Counters of requests of declarative protocols."""
 
 CATALOG_READ = "catalog_read_ms"
 RUNTIME = "runtime_ms"
@@ -55,5 +55,5 @@ def in_order(cost: ConflictCost) -> tuple[Accesses, Accesses]:
 
 
 def share(cost: ConflictCost, part: int, whole: int) -> ConflictCost:
-    """Return the share of a cost for ``part`` of ``whole`` tables, rounded up."""
+    """Return the cost for ``part`` of the ``whole`` tables, rounded up."""
     return ConflictCost(**{field.name: -(-getattr(cost, field.name) * part // whole) for field in fields(cost)})

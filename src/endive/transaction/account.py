@@ -160,14 +160,14 @@ class Account:
         return probability > 0.0 and self.streams.stream(Purpose.FAILURE).random_sample() < probability
 
     def _fatal_error(self, requests: int, latency_ms: float, component: str) -> Steps:
-        """Raise RequestFailedError after the latency if one of the requests fails for good."""
+        """Raise RequestFailedError after the latency if one of the requests fails permanently."""
         failures = self.policy.failures
         if failures is not None and self._fails(any_error_probability(failures.fatal_error, requests)):
             yield from self._wait(latency_ms, component, "io_failed")
             raise RequestFailedError(REQUEST_FAILED)
 
     def _request_errors(self, component: str) -> Steps:
-        """Wait while the SDK resends failed requests to the catalog. Raises RequestFailedError if the last one fails for good."""
+        """Wait while the SDK resends failed catalog requests. Raises RequestFailedError if the last one fails permanently."""
         failures = self.policy.failures
         if failures is None:
             return

@@ -33,7 +33,7 @@ class ConflictDetector(ABC):
         """Return whether the changes between the snapshots conflict with the transaction."""
 
     def changes_same_files(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
-        """Return whether the changes concern files of the transaction, whatever its operation. Protocols as data use it."""
+        """Return whether the changes concern files of the transaction, for any operation. Used by declarative protocols."""
         return self.is_real_conflict(txn, current_snapshot, start_snapshot)
 
     def bind(self, rng: RandomSource) -> ConflictDetector:
@@ -132,7 +132,7 @@ class Transaction(ABC):
         """Return the cost of an attempt that writes manifests: the first one, and each one after an overlap.
 
         For each written table it reads the manifest list, writes a manifest and writes the list. With ML+ it appends to the list,
-        which is not part of this cost. After an overlap of some of the tables, the cost is their share.
+        which is not part of this cost. After an overlap of only some tables, the cost is proportional to their number.
         """
         tables = len(self.tables_written)
         return ConflictCost(

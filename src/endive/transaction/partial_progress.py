@@ -1,7 +1,7 @@
 """Jobs with several commits: partial progress of a compaction.
 
-Each commit is a transaction with a row of its own. The first one reads the table and starts the job; each of them validates from
-the snapshot at which the job started. Commits are spread evenly over the runtime of the job, one at a time.
+Each commit is a separate transaction with its own row. The first one reads the table and starts the job; each of them validates
+from the snapshot at which the job started. Commits are spread evenly over the runtime of the job, one at a time.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class CommitPath:
         refreshes_first: Whether the first attempt starts with a refresh of the table.
         always_writes_metadata: Whether every commit writes metadata.json: the server of a catalog service, otherwise the client.
         merges_conflicts: Whether a real conflict can be merged, and manifest lists can be appended to (ML+).
-        timeout_from_retry: Retry from which on ``total_timeout_ms`` is checked under the client's own retry policy.
+        timeout_from_retry: First retry at which ``total_timeout_ms`` is checked under the client's own retry policy.
         retry_properties: Table properties of the client's retries and the configuration keys of the same meaning.
 
     """
@@ -152,7 +152,7 @@ PROTOCOL = CommitPath(
     timeout_from_retry=0,
     retry_properties=MappingProxyType({}),
 )
-"""Path of all protocols as data; ``protocol_path`` fills in the facts of one."""
+"""Path of all declarative protocols; ``protocol_path`` fills in the facts of one."""
 
 
 def protocol_path(protocol: Protocol) -> CommitPath:

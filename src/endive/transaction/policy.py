@@ -27,8 +27,8 @@ class Failures:
     Attributes:
         request_error: Probability that a request to the object store or the catalog fails; the SDK resends it after a backoff.
         lost_answer: Probability that the response to a commit or a status check is lost.
-        fatal_error: Probability that a request fails for good (500, 403); the transaction aborts with ``request_failed`` and leaves
-            its files. A failed delete, or a failed request after the commit has taken effect, aborts nothing.
+        fatal_error: Probability that a request fails permanently (500, 403); the transaction aborts with ``request_failed`` and
+            leaves its files. A failed delete, or a failed request after the commit has taken effect, aborts nothing.
         client_crash: Probability per attempt that the client crashes after all files are written and before the commit is sent.
         on_unknown: Reaction to a lost response. ``check``: read the catalog for the commit, as Iceberg does. ``retry``: treat the
             attempt as failed. ``idempotency_key``: resend the commit, which the service recognizes by its key.

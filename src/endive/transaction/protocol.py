@@ -44,14 +44,14 @@ class ProtocolStep:
     per_file: float = 0.0
     per_log_entry: float = 0.0
     parallel: bool = False
-    """True: requests run in batches of ``max_parallel``; False: one after the other."""
+    """True: requests run in batches of ``max_parallel``; False: sequentially."""
     attempts: StepAttempts = "each"
     discovers: bool = False
     """True if the response shows the current version of the table."""
     checks: bool = False
     """True if the attempt is lost after this step when the version has changed since the attempt began."""
     with_next: bool = False
-    """True if the request runs at the same time as that of the next step."""
+    """True if the request runs concurrently with that of the next step."""
     publishes: bool = False
     """True if the step publishes all ratified commits."""
 
@@ -72,13 +72,13 @@ class Protocol:
         name: Name of a built-in protocol, or of the file.
         client: Client that commits in this way, as named in reports.
         commit_point: Request that makes a commit take effect.
-        scope: What the commit point orders: the commits of one table, or of the whole lake.
+        scope: Commits that the commit point orders: those of one table, or of the whole lake.
         unpublished_limit: Number of ratified but unpublished commits at which the catalog rejects further ones; None: no limit.
         operations: Operations that the client can commit.
         steps: Steps by phase.
         fails: Intervening operations that make an operation fail, by operation.
-        decided_by: What must overlap for that: the table, its partitions, or files (``real_conflict_probability``).
-        rebases: Whether the client commits on top of commits that came between and do not conflict.
+        decided_by: Overlap that is required for a conflict: the table, its partitions, or files (``real_conflict_probability``).
+        rebases: Whether the client commits on top of intervening commits that do not conflict.
         checkpoint_every: Number of commits per checkpoint; 0: none.
         checkpoint_by_writer: Whether the writer of a checkpointed version runs the steps of the phase ``checkpoint``.
         limited_operations: Operations that ``operation_timeout_ms`` applies to; empty: all.

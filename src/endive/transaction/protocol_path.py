@@ -1,4 +1,4 @@
-"""Commit protocols as data on the reference engine: one lifecycle for all protocols.
+"""Declarative commit protocols on the reference engine: one lifecycle for all protocols.
 
 load:      steps, one of which shows the current version; run the job
 attempt:   steps (a version that they show becomes the base of the attempt; a check may end the attempt); commit
@@ -6,7 +6,7 @@ loss:      (abort), back off, steps of ``after_loss``; next attempt
 success:   steps of ``after_success``; if the version has a checkpoint, its steps
 abort:     steps of ``after_abort``
 
-Commits that came between are examined once, at the end of the phase in which the client learned about them.
+Intervening commits are examined once, at the end of the phase in which the client learns about them.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class ProtocolLifecycle(Lifecycle):
             yield from self._batches(access_of(step), count, self._size(step), parallel, component)
 
     def _run_pair(self, one: ProtocolStep, other: ProtocolStep, component: str) -> Steps:
-        """Run two requests at the same time."""
+        """Run two requests concurrently."""
         slower, failures = max(self._latency_ms(one), self._latency_ms(other)), self.policy.failures
         if failures is not None:
             slower += self._resends_ms(failures.request_error, 2, slower)

@@ -114,9 +114,9 @@ class TransactionResult:
     table_manifests: int = -1
     table_snapshots: int = -1
     list_requests: int = 0
-    """Number of list requests to the object store, on protocols as data."""
+    """Number of list requests to the object store, on declarative protocols."""
     catalog_requests: int = 0
-    """Number of requests or statements to the catalog other than commits, on protocols as data."""
+    """Number of requests or statements to the catalog other than commits, on declarative protocols."""
     data_reads: int = 0
     data_writes: int = 0
 

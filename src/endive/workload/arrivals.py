@@ -47,7 +47,7 @@ class Arrivals(ABC):
     waits: ClassVar[bool] = False
     """True if a source submits only after its previous transaction has ended."""
     paced: ClassVar[bool] = False
-    """True if a source submits at slots, one transaction at a time: a slot that it misses is made up for by a late start."""
+    """True if a source submits at slots, one transaction at a time; a late start replaces a missed slot."""
     is_steady: ClassVar[bool] = True
     """True if the process does not change during a run."""
 

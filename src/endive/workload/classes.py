@@ -33,8 +33,8 @@ class WorkloadClass:
     """Stream of similar transactions.
 
     ``operations`` maps operations to weights. ``tables`` and ``partition_range`` (first, end) restrict the class; None for no
-    restriction. If ``partitions_per_txn`` is None, partitions are not tracked and any change of the table overlaps; a fraction is a
-    mean. ``max_retries``, ``policy`` and ``conflict_detector`` default to those of the run.
+    restriction. If ``partitions_per_txn`` is None, partitions are not tracked and any change of the table overlaps; a fractional
+    number is a mean. ``max_retries``, ``policy`` and ``conflict_detector`` default to those of the run.
     """
 
     name: str

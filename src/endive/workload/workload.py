@@ -341,7 +341,7 @@ _NO_WORK = arrivals.Submission(0.0, runtime_ms=0.0)
 
 
 class CommitterSource(Source):
-    """Source of the commits of a committer, numbered after the last writer. Its transactions have no job of their own."""
+    """Source of the commits of a committer, numbered after the last writer. Its transactions have no job."""
 
     def _given(self) -> arrivals.Submission:
         return _NO_WORK

@@ -64,7 +64,7 @@ def build_time_parts(study: Study) -> Figure:
         tuple(phrases.TIME_PARTS),
         "time_parts",
         "Transaction time breakdown",
-        "Mean total latency of committed transactions, by part.",
+        "Mean total latency of committed transactions, by component.",
         "mean time per transaction",
     )
 
@@ -76,7 +76,7 @@ def build_commit_parts(study: Study) -> Figure:
         tuple(name for name in phrases.TIME_PARTS if name != "t_runtime"),
         "commit_parts",
         "Commit time breakdown",
-        "Mean time of committed transactions without the runtime, by part: the cost of metadata and concurrency control.",
+        "Mean time of committed transactions without the runtime, by component: the cost of metadata and concurrency control.",
         "mean commit time",
     )
 
@@ -163,7 +163,7 @@ def build_cost(study: Study) -> Figure:
         title="Request cost per 1,000 commits" if priced else "Requests per 1,000 commits",
         definition=f"Requests to object store and catalog per 1,000 commits{at if priced else ''}, including those of "
         "aborted transactions. Lines: 95% intervals of each component over seeds."
-        + (" Some requests have no price; set it with --prices FILE." if unpriced else ""),
+        + (" Some requests have no price; set prices with --prices FILE." if unpriced else ""),
         y=Axis("y", what),
         colours={word: PALETTE[place] for place, word in enumerate(KINDS.values())},
     )

@@ -71,7 +71,7 @@ def _note_missing(every: pd.DataFrame, metric: str) -> Iterator[str]:
 
 
 def _name_missing(rows: pd.DataFrame, member: str, why: str) -> str:
-    """Return a class or operation and the configurations in which its percentile is missing for this reason; empty if in none."""
+    """Return the configurations in which the percentile of a class or operation is missing for this reason."""
     own = rows[rows["member"] == member]
     every, lost = Counter(own["series"]), Counter(own[own["why"] == why]["series"])
     if lost == every:

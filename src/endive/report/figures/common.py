@@ -61,7 +61,7 @@ RETRIES = Measure(
     "retries_per_txn",
     "Retries",
     Axis("y", "retries/txn"),
-    "Commit attempts after the first, per transaction, committed or not.",
+    "Commit attempts after the first, per transaction; aborted transactions are included.",
 )
 
 

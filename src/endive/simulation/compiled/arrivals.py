@@ -61,7 +61,7 @@ def _next_delay_ms(run: Any, source: Any, cls: Any) -> float:
 
 @jit
 def await_arrival(run: Any, source_id: int) -> None:
-    """Put the next arrival of a source into the queue, unless it would come after the end."""
+    """Schedule the next arrival of a source, unless it is after the end of the run."""
     source = source_at(run, source_id)
     submit_ms = next_submit_ms(run, source, class_at(run, source.cls))
     if submit_ms < source.end_ms:
@@ -70,7 +70,7 @@ def await_arrival(run: Any, source_id: int) -> None:
 
 @jit
 def take_slot(run: Any, owner: int) -> int:
-    """Return the source of an arrival or of a late start if its transaction starts now, ``NO_SLOT`` if it misses its slot."""
+    """Return the source of an arrival or of a late start if its transaction starts now; ``NO_SLOT`` if it misses its slot."""
     if owner >= run.num_sources:
         source_id = owner - run.num_sources
         begin_job(source_at(run, source_id))
@@ -105,7 +105,7 @@ def misses_slot(run: Any, source: Any, limit: int) -> bool:
 
 @jit
 def start_late(run: Any, source_id: int, limit: int) -> None:
-    """Let a paced writer start that has missed a slot, if it is free now."""
+    """Start a paced writer that has missed a slot, if it is free now."""
     source = source_at(run, source_id)
     blocked = source.running or source.delivered or 0 < limit <= source.uncommitted
     if source.late and not source.due and not blocked and run.now_ms < source.end_ms:
@@ -190,7 +190,7 @@ def know_written(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def learn(run: Any, txn: Any, slot: int) -> None:
-    """Keep the knowledge of a finished transaction for its writer; a table handle never returns to an earlier version."""
+    """Store the state of a finished transaction for its writer; a table handle never returns to an earlier version."""
     cls = class_at(run, txn.cls)
     if cls.keeps_handles:
         for t in range(txn.read):
@@ -205,7 +205,7 @@ def learn(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _replay(run: Any, txn: Any, slot: int, given: Any) -> None:
-    """Replace what was drawn by the values of a trace."""
+    """Replace drawn values by those of a trace."""
     if given.operation >= 0:
         txn.operation = given.operation
     if given.runtime_ms >= 0.0:
@@ -285,7 +285,7 @@ def _written_count(n: int, write_fraction: float) -> int:
 
 @jit
 def _choose_tables(run: Any, txn: Any, slot: int, cls: Any) -> None:
-    """Choose the tables of a transaction: one of the class, and others of the same group. Written ones are first, by number."""
+    """Choose the tables of a transaction: one of the class, and others of the same group. Written tables come first, by number."""
     candidates, count, draws = cls.candidates, cls.tables_per_txn, 0
     if cls.table_count_weights >= 0:
         weights = floats_at(run.weights + 8 * cls.table_count_weights, candidates + 1)
@@ -337,7 +337,7 @@ def _choose_in_group(run: Any, txn: Any, slot: int, cls: Any, count: int, draws:
 
 @jit
 def _first_of_group(run: Any, cls: Any, group: int) -> int:
-    """Return the place of the first candidate of this group or a later one, in the list of candidates by group."""
+    """Return the index of the first candidate of this group or a later one, in the list of candidates by group."""
     low, high = 0, cls.candidates
     while low < high:
         middle = (low + high) // 2

@@ -1,6 +1,6 @@
-"""Run the attempts of a transaction, from the snapshot that one is based on to the commit that is sent, on each commit path.
+"""Run the attempts of a transaction, from the base snapshot to the commit request, on each commit path.
 
-Manifest lists of the path ``endive`` are written anew or appended to (ML+).
+Manifest lists of the path ``endive`` are rewritten or appended to (ML+).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from endive.simulation.compiled.table_state import (
 
 @jit
 def make_manifests(run: Any, txn: Any, slot: int) -> None:
-    """Make the files that an attempt commits: read the lists, write manifests, and write or append to the lists."""
+    """Write the files that an attempt commits: read the lists, write manifests, and write or append to the lists."""
     cls = class_at(run, txn.cls)
     if not read_lists(run, txn, cls):
         return
@@ -172,7 +172,7 @@ def start_from_handle(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _begin_attempts(run: Any, txn: Any, slot: int, cls: Any) -> None:
-    """Start the first attempt after the job; a reader has finished."""
+    """Start the first attempt after the job; a read-only transaction ends."""
     if txn.operation == run_state.READ_ONLY:
         txn.status = run_state.COMMITTED
         await_event(run, txn, slot, run_state.DONE, 0.0)
@@ -214,7 +214,7 @@ def prepare_attempt(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def _prepare(run: Any, txn: Any, slot: int, t: int) -> int:
-    """Validate a table and make its new state (PyIceberg: validate it); return how it ended."""
+    """Validate a table and create its new state (PyIceberg: validate it); return the outcome."""
     outcome = PREPARED
     if HAS_PYICEBERG and class_at(run, txn.cls).commit_path == run_state.PYICEBERG:
         outcome = validate_again(run, txn, slot, t)
@@ -233,7 +233,7 @@ def end_iceberg_commit(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _stage(run: Any, txn: Any, slot: int) -> None:
-    """Make the files that an attempt on PyIceberg's path commits, and check whether the table is unchanged."""
+    """Write the files that an attempt on PyIceberg's path commits, and check whether the table is unchanged."""
     if not make_snapshots(run, txn, slot):
         return
     if HAS_SERVICE and run.writes_metadata:
@@ -262,7 +262,7 @@ def _end_by_conflict(run: Any, txn: Any, slot: int, may_restart: bool) -> None:
 
 @inlined
 def retry_attempt(run: Any, txn: Any, slot: int) -> None:
-    """Continue after a failed commit: keep the files that are still valid, and pay for making the others again."""
+    """Continue after a failed commit: keep valid files, and charge the cost of rewriting the others."""
     cls = class_at(run, txn.cls)
     behind = snapshots_behind(run, txn, slot)
     take_snapshot(run, txn, slot)

@@ -1,4 +1,4 @@
-"""Run the steps of a transaction that concern no other: file accesses, the job itself, backoff.
+"""Run the steps of a transaction that do not affect other transactions: file accesses, the job itself, backoff.
 
 Each step returns whether it was finished before the end of the run; an unfinished one leaves the account unchanged.
 """
@@ -44,7 +44,7 @@ from endive.simulation.compiled.streams import (
 )
 
 NOT_SIZED = -math.inf
-"""Parameter of the size of an access whose latency does not depend on it."""
+"""Size parameter of an access whose latency does not depend on size."""
 
 
 @jit
@@ -99,7 +99,7 @@ def access_step(run: Any, txn: Any, component: int, latency_ms: float) -> bool:
 
 @jit
 def fails_for_good(run: Any, txn: Any, component: int, requests: int, latency_ms: float) -> bool:
-    """Return whether one of the requests fails for good; the kernel ends the transaction after its latency (``txn.failed``)."""
+    """Return whether one of the requests fails permanently; the kernel ends the transaction after its latency (``txn.failed``)."""
     if not any_fails(txn, class_at(run, txn.cls).fatal_error, requests):
         return False
     if step(run, txn, component, latency_ms):

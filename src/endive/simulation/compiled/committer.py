@@ -1,8 +1,8 @@
-"""Run the committers of classes, to which their writers hand over files.
+"""Run the committers of classes, to which writers hand off files.
 
-The counterpart of ``endive.workload.committer``. Handoffs are records in the list of their committer; the first of them are in the
-commit that is under way. Their events in the queue are those of sources, in kinds: arrivals, late starts, handoffs, starts of
-commits, timers, last rounds.
+The counterpart of ``endive.workload.committer``. Handoffs are records in the list of their committer; the first of them belong to
+the current commit. Their events in the queue are those of sources, in kinds: arrivals, late starts, handoffs, starts of commits,
+timers, last rounds.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def take_turn(run: Any, owner: int) -> int:
 
 @jit
 def await_last_round(run: Any, source_id: int) -> None:
-    """Put the commit of handoffs that still wait at the end of arrivals, when no round follows, into the queue."""
+    """Schedule the commit of handoffs that still wait at the end of arrivals, when no round follows."""
     cls = class_at(run, source_at(run, source_id).cls)
     if cls.committer >= 0:
         committer = committer_at(run, cls.committer)
@@ -66,7 +66,7 @@ def _push(run: Any, kind: int, source_id: int, delay_ms: float) -> None:
 
 @jit
 def _arrive(run: Any, source_id: int, cls: Any, committer: Any) -> None:
-    """Let a writer start its next job, unless it misses its slot, and put its next arrival into the queue."""
+    """Start the next job of a writer, unless it misses its slot, and schedule its next arrival."""
     source = source_at(run, source_id)
     if not cls.paced or not (source.due or misses_slot(run, source, committer.limit)):
         _begin_work(run, source_id, cls, committer)
@@ -76,7 +76,7 @@ def _arrive(run: Any, source_id: int, cls: Any, committer: Any) -> None:
 
 @jit
 def _begin_work(run: Any, source_id: int, cls: Any, committer: Any) -> None:
-    """Let a writer start its next job."""
+    """Start the next job of a writer."""
     source = source_at(run, source_id)
     if cls.paced:
         begin_job(source)
@@ -164,7 +164,7 @@ def _hand_over(run: Any, source_id: int, cls: Any, committer: Any) -> None:
 
 @jit
 def _consider(run: Any, committer: Any) -> None:
-    """End the round if it is over; start a commit, or set the timer, unless a commit is under way."""
+    """End the round if it is over; start a commit, or set the timer, unless a commit is in progress."""
     if committer.round == ALL_WRITERS:
         _close_round(run, committer)
     if committer.under_way:
@@ -250,7 +250,7 @@ def end_batch(run: Any, txn: Any) -> None:
 
 @jit
 def _release(run: Any, source_id: int, cls: Any, committer: Any) -> None:
-    """Let a writer continue that has waited for one of its handoffs."""
+    """Resume a writer that waited for one of its handoffs."""
     source = source_at(run, source_id)
     source.uncommitted -= 1
     if source.blocked:

@@ -1,4 +1,4 @@
-"""Let commits take effect at a pointer, a log or a service, and return their responses."""
+"""Apply commits at a pointer, a log or a service, and return their responses."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _answer(run: Any, txn: Any, success: bool) -> bool:
 
 @inlined
 def swap_pointer(run: Any, txn: Any, slot: int) -> None:
-    """Compare and swap the pointer: the commit takes effect if no other came first."""
+    """Compare and swap the pointer: the commit takes effect if no other commit preceded it."""
     group = group_at(run, txn.group)
     if HAS_LIMITS and txn.now_ms < group.writable_ms:
         _throttled(run, txn, slot)
@@ -96,7 +96,7 @@ def log_event(run: Any, txn: Any, slot: int, event: int) -> None:
 
 @inlined
 def _log_commit(run: Any, txn: Any, slot: int) -> None:
-    """Start a commit to a log, or a further try: a sealed log is compacted first."""
+    """Start a commit to a log, or resend it; a sealed log is compacted first."""
     group = group_at(run, txn.group)
     if group.sealed:
         txn.checkpoint_offset = group.checkpoint_offset

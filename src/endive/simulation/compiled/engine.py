@@ -1,4 +1,4 @@
-"""Run the compiled engine: lower the configuration, let the kernel advance, and pass its rows on."""
+"""Run the compiled engine: lower the configuration, advance the kernel, and forward its rows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Finished(NamedTuple):
     class_names: Sequence[str]
 
     def __call__(self, name: str, index: int = 0) -> npt.NDArray[Any]:
-        """Return the values of a field (of an item of it)."""
+        """Return the values of a field, or of one item of it."""
         dtype, offset = run_state.ROW.fields[name][:2]  # type: ignore[index]
         values: npt.NDArray[Any] = self.words[offset // 8 + index].view(dtype.base)
         return values
@@ -78,7 +78,7 @@ _COMPUTED: Mapping[str, Callable[[_Finished], pa.Array]] = {
 
 
 def to_batch(words: run_state.Ints, tables: run_state.Ints, class_names: Sequence[str]) -> pa.RecordBatch:
-    """Make a batch of rows; ``tables`` has the written tables of each. It keeps ``words``, which must not change afterwards."""
+    """Create a batch of rows with their written tables (``tables``). It refers to ``words``, which must not change afterwards."""
     done = _Finished(words, tables, class_names)
     return pa.RecordBatch.from_arrays([_array(column, done) for column in COLUMNS], schema=RESULT_SCHEMA)
 
@@ -124,7 +124,7 @@ def _lists(lengths: npt.NDArray[np.int64], values: run_state.Ints) -> pa.Array:
 
 
 _EVENTS_AT_ONCE = 1_000_000
-"""Events in one call of the kernel: few enough for progress and Ctrl-C."""
+"""Maximum number of events per call of the kernel, which permits progress reports and Ctrl-C."""
 
 
 class CompiledEngine:
@@ -162,7 +162,7 @@ class CompiledEngine:
         return self._counters()
 
     def _flush(self) -> None:
-        """Pass the rows on. A batch keeps their memory, unless it uses less than half of it.
+        """Forward the rows to the sink. A batch keeps their memory, unless it uses less than half of it.
 
         New memory is zero: kernels do not write the words of features that they do not have.
         """

@@ -4,8 +4,8 @@ A function of the kernel tests a feature by its constant, which is true here and
 
     if HAS_ICEBERG and cls.commit_path == ICEBERG:
 
-Where it is false the branch is dropped before anything is compiled, with all that only it calls. A condition on a feature must
-be the first in its ``if``.
+If it is false, the branch is dropped before compilation, together with all functions that only it calls. A condition on a feature
+must be the first in its ``if``.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ HAS_ICEBERG = True
 HAS_PYICEBERG = True
 """Some class commits on the path ``pyiceberg``."""
 HAS_PROTOCOL = True
-"""Some class follows a protocol as data."""
+"""Some class follows a declarative protocol."""
 HAS_FILES = True
-"""The catalog keeps accounts of table files."""
+"""The catalog tracks the files of tables."""
 HAS_CAS = True
 """The catalog is replaced by compare-and-swap."""
 HAS_LOG = True

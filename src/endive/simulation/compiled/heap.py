@@ -3,9 +3,9 @@
 An event is a time and an owner: the slot of a transaction, or ``arrival(source)``. Each node has four children side by side: half
 the levels of a binary heap, and one cache line for each.
 
-Most events lead to the next one of the same transaction, soon after. So the first event is not removed when it is taken, but leaves
-a hole at the top, which the next event that is added fills. That one sinks a few levels only; removing the first event would move
-the last one down through all of them.
+Most events are followed by another event of the same transaction soon after. Therefore the first event leaves a hole at the top
+when it is taken, which the next added event fills. The added event sinks only a few levels; removing the first event would move
+the last event down through all levels.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def push(run: Any, time_ms: float, owner: int) -> None:
 
 @inlined
 def take_first(run: Any) -> None:
-    """Leave a hole in the place of the first event; ``close_hole`` is called before the next one is taken."""
+    """Leave a hole in place of the first event; ``close_hole`` is called before the next event is taken."""
     run.heap_hole = 1
 
 
@@ -95,14 +95,14 @@ def close_hole(run: Any) -> None:
 
 @jit
 def await_event(run: Any, txn: Any, slot: int, event: int, delay_ms: float) -> None:
-    """Continue a transaction with an event after a delay of its own time."""
+    """Schedule the next event of a transaction after a delay."""
     txn.event = event
     push(run, txn.now_ms + delay_ms, slot)
 
 
 @jit
 def _sink(run: Any, time_ms: float, owner: int) -> None:
-    """Put an event in the place of the first, and move it down to its level.
+    """Replace the first event by an event, and move it down to its level.
 
     The first of four children is found without branches, as long as no two times are equal.
     """

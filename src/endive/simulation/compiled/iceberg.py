@@ -1,6 +1,6 @@
 """Run the steps of a transaction on Iceberg's commit path. The counterpart of ``endive.transaction.iceberg``.
 
-All steps see the state of tables at the time when the catalog was read; their time is drawn ahead of it.
+All steps see the state of tables at the time of the catalog read; their durations are drawn in advance.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from endive.simulation.compiled.streams import conflict_uniform
 from endive.simulation.compiled.table_state import base_table, is_head_listed, review, snapshots_kept_by
 
 CUT_OFF, PREPARED, REAL_CONFLICT, EXPIRED = range(4)
-"""Outcomes of the preparation of a table; cut off means by the end of the run."""
+"""Outcomes of the preparation of a table; "cut off" means by the end of the run."""
 
 
 @jit
@@ -80,7 +80,7 @@ def take_handles(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def forget_attempts(run: Any, txn: Any, slot: int) -> None:
-    """Forget what attempts of an earlier commit of the same job have seen and made."""
+    """Reset the state of attempts of an earlier commit of the same job."""
     for t in range(txn.written):
         mine = touched_at(run, slot, t)
         mine.seen = mine.start
@@ -95,7 +95,7 @@ def forget_attempts(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def is_real_conflict(run: Any, txn: Any) -> bool:
-    """Ask the detector, and count its result."""
+    """Call the detector, and count its result."""
     cls = class_at(run, txn.cls)
     can = traits_at(run, txn.cls, txn.operation).conflicts != 0
     real = can and (cls.detector == PARTITION_OVERLAP or conflict_uniform(txn) < cls.real_probability)
@@ -108,7 +108,7 @@ def is_real_conflict(run: Any, txn: Any) -> bool:
 
 @jit
 def prepare(run: Any, txn: Any, slot: int, t: int) -> int:
-    """Make the new state of a table from the current one; return how it ended."""
+    """Create the new state of a table from the current one; return the outcome."""
     mine = touched_at(run, slot, t)
     table = table_at(run, mine.table)
     traits = traits_at(run, txn.cls, txn.operation)
@@ -223,7 +223,7 @@ def delete_all(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def after_commit(run: Any, txn: Any, slot: int) -> bool:
-    """Read what the library reads after a commit, and delete the files of lost attempts."""
+    """Perform the reads of the library after a commit, and delete the files of lost attempts."""
     traits = traits_at(run, txn.cls, txn.operation)
     for t in range(txn.written):
         mine = touched_at(run, slot, t)

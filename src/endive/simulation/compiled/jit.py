@@ -15,9 +15,9 @@ import numpy as np
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 INLINE = "__endive_inline__"
-"""Attribute of a marked function: whether its code is written out where it is called."""
+"""Attribute of a marked function: whether it is inlined."""
 REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {}
-"""Functions of ``endive.arithmetic``, and the functions that a kernel calls in their place."""
+"""Functions of ``endive.arithmetic``, and the functions that kernels call instead."""
 
 
 def jit(function: Function) -> Function:
@@ -27,13 +27,13 @@ def jit(function: Function) -> Function:
 
 
 def inlined(function: Function) -> Function:
-    """Mark a function of the kernel that is written out where it is called: a small one, or one with few callers."""
+    """Mark a function of the kernel to be inlined: a small one, or one with few callers."""
     setattr(function, INLINE, True)
     return function
 
 
 def replaces(original: Callable[..., Any]) -> Callable[[Function], Function]:
-    """Mark a function that kernels call in place of another one with the same values that Numba compiles to slower code."""
+    """Mark a function that kernels call instead of an equivalent one that Numba compiles to slower code."""
 
     def mark(function: Function) -> Function:
         REPLACED[original] = jit(function)

@@ -1,8 +1,8 @@
-"""Run the loop of the compiled engine: take the next event, let it take effect, and continue its transaction to the next one.
+"""Run the loop of the compiled engine: take the next event, apply it, and continue its transaction to the next event.
 
-The counterpart of ``endive.transaction.lifecycle``: the same steps in the same order, cut at the times that touch what transactions
-share. ``advance`` runs until the rows are full, an array is full, or the run is over; all its state is in the arrays, so it can be
-called again. ``features`` decides which branches there are.
+The counterpart of ``endive.transaction.lifecycle``: the same steps in the same order, divided at accesses to shared state.
+``advance`` runs until the rows are full, an array is full, or the run is over; all its state is in the arrays, so it can be
+called again. ``features`` determines its branches.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from endive.simulation.compiled.table_state import take_kept_snapshot
 
 @jit
 def advance(run: Any, max_events: int) -> int:
-    """Process events until something has to be done outside the kernel; return what."""
+    """Process events until the kernel has to return to its caller; return the reason."""
     for _ in range(max_events):
         if run.rows_used >= run.row_capacity:
             return run_state.ROWS_FULL
@@ -89,7 +89,7 @@ def advance(run: Any, max_events: int) -> int:
 
 @jit
 def begin(run: Any) -> None:
-    """Put the first arrival of each source into the queue."""
+    """Schedule the first arrival of each source."""
     for source_id in range(run.num_sources):
         await_arrival(run, source_id)
         if HAS_COMMITTERS:

@@ -82,7 +82,7 @@ def check_lowerable(config: SimulationConfig) -> None:
                 raise NotLowerableError(f"operation {operation.__name__} {where} is not a built-in one")
     followed = [config.policy_of(cls).protocol is not None for cls in config.workload.config.workload_classes]
     if any(followed) and not all(followed):
-        raise NotLowerableError("protocols as data and other commit paths are not compiled into one kernel")
+        raise NotLowerableError("declarative protocols and other commit paths cannot be compiled into one kernel")
     profiles = (config.storage_provider.profile, config.catalog.storage.profile)  # type: ignore[attr-defined]
     for profile in profiles:
         parts = [*profile.reads.values(), *profile.writes.values(), profile.cas, profile.failed_cas, profile.append]
@@ -121,7 +121,7 @@ def features_of(config: SimulationConfig) -> Features:
 
 
 def _has_limits(catalog: Catalog) -> bool:
-    """Return whether the catalog limits writes of its pointer or the size of metadata, or fails commits for good."""
+    """Return whether the catalog limits writes of its pointer or the size of metadata, or fails commits permanently."""
     assert isinstance(catalog, StoredCatalog)
     if isinstance(catalog, ServiceCatalog) and catalog.settings.database_conflict > 0.0:
         return True
@@ -130,7 +130,7 @@ def _has_limits(catalog: Catalog) -> bool:
 
 
 def _has_client(policy: CommitPolicy) -> bool:
-    """Return whether clients do more than wait for accesses and back off exponentially."""
+    """Return whether clients use CPU time, kept table handles, or another kind of backoff than exponential."""
     unusual = policy.backoff.enabled and policy.backoff.kind != "exponential"
     return unusual or policy.table_handle == "kept" or policy.client_time is not None
 
@@ -341,7 +341,7 @@ class _Lowering:
         record["range_first"], record["range_end"] = cls.partition_range or (0, -1)
 
     def _candidates(self, cls: WorkloadClass) -> tuple[run_state.Ints, ...]:
-        """Return the tables that a class may choose; and, unless groups do not matter, by group with the place of each there."""
+        """Return the tables that a class may choose; if groups matter, also by group with the index of each table."""
         topology = self.workload.config
         tables = np.arange(topology.num_tables) if cls.tables is None else np.array(cls.tables, np.int64)
         if max(topology.groups) in (0, topology.num_tables - 1):
@@ -374,7 +374,7 @@ class _Lowering:
         record["timeout_ms"] = math.inf if policy.total_timeout_ms is None else policy.total_timeout_ms
 
     def _protocol(self, record: np.void, protocol: Protocol) -> None:
-        """Lower the steps of each phase of a protocol, and what decides conflicts."""
+        """Lower the steps of each phase of a protocol, and its conflict rules."""
         record["commit_path"] = run_state.PROTOCOL
         for place, phase in enumerate(PHASES):
             record["phase_first"][place] = sum(map(len, self.steps))
@@ -464,7 +464,7 @@ class _Lowering:
         return traits
 
     def _weights_at(self, alpha: float) -> int:
-        """Return the place of the cumulative weights for this exponent."""
+        """Return the offset of the cumulative weights for this exponent."""
         if alpha not in self.weight_offsets:
             self.weight_offsets[alpha] = len(self.weights)
             self.weights.extend(zipf_cumulative(self.most_items, alpha))
@@ -512,7 +512,7 @@ def _fill_service(run: np.void, catalog: ServiceCatalog) -> None:
 
 
 def _fill(record: Any, part: Any, prefix: str = "") -> None:
-    """Fill in the fields of a record that have the names of a part of the model, with ``prefix`` before them.
+    """Fill in the fields of a record from an object of the model with the same field names, prefixed by ``prefix``.
 
     Words become codes, distributions their parameters; fields that are None stay unchanged.
     """

@@ -1,6 +1,6 @@
-"""Find the records of a run: the run's record has the addresses of the arrays, and these functions find items there.
+"""Access the records of a run: the run's record contains the addresses of the arrays, in which these functions find items.
 
-Functions of the kernel take one record in place of fifteen arrays, which makes them cheap to call and to compile. The caller of the
+Functions of the kernel take one record instead of fifteen arrays, which makes them cheap to call and to compile. The caller of the
 kernel keeps the arrays alive (``run_state.World``).
 """
 

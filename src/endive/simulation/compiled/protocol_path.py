@@ -1,4 +1,4 @@
-"""Run a transaction that follows a protocol: its phases, and the events in which it touches what transactions share.
+"""Run a transaction that follows a protocol: its phases, and its events on shared state.
 
 The counterpart of ``endive.transaction.protocol_path``.
 """
@@ -42,7 +42,7 @@ from endive.simulation.compiled.streams import resends_ms
 from endive.simulation.compiled.table_state import overlaps, take_snapshot
 
 _NONE, _CONFLICT, _NOT_REBASED = range(3)
-"""Results of the examination of commits that came between."""
+"""Results of the examination of intervening commits."""
 
 
 @inlined
@@ -103,7 +103,7 @@ def _finish_step(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _learn_version(run: Any, txn: Any, slot: int) -> None:
-    """Take the current state as that which the client knows."""
+    """Set the state that the client knows to the current state."""
     take_snapshot(run, txn, slot)
     if txn.phase_seq < 0:
         txn.phase_seq = txn.seq
@@ -138,7 +138,7 @@ def _send_discovery(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _observed(run: Any, txn: Any, slot: int) -> bool:
-    """Learn the version that a request to the object store shows; return whether the client goes on."""
+    """Learn the version that a request to the object store shows; return whether the client continues."""
     _learn_version(run, txn, slot)
     if not end_response(run, txn, component_of(txn.phase), txn.success_ms - txn.effect_ms):
         return False

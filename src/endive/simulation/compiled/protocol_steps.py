@@ -1,4 +1,4 @@
-"""Run the steps of a protocol that concern no other transaction: requests to the object store, up to the next event.
+"""Run the steps of a protocol that do not affect other transactions: requests to the object store, up to the next event.
 
 The counterpart of ``endive.transaction.protocol_path``, with ``protocol_path`` of this package.
 """
@@ -112,7 +112,7 @@ def run_steps(run: Any, txn: Any) -> int:
 
 @jit
 def end_step(txn: Any) -> None:
-    """Go on to the next step after an event."""
+    """Continue with the next step after an event."""
     txn.place += 1
 
 
@@ -152,7 +152,7 @@ def _run_requests(run: Any, txn: Any, step: Any, requests: int, parallel: int) -
 
 @jit
 def _run_pair(run: Any, txn: Any, one: Any, other: Any) -> bool:
-    """Run two requests at the same time."""
+    """Run two requests concurrently."""
     first = latency_of(run, txn, one, 1)
     second = latency_of(run, txn, other, 1)
     slower = max(first, second)

@@ -76,7 +76,7 @@ def write_all_metadata(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def validate_again(run: Any, txn: Any, slot: int, t: int) -> int:
-    """Read the metadata of a table, and validate against commits since the operation started; return how it ended."""
+    """Read the metadata of a table, and validate against commits since the operation started; return the outcome."""
     mine = touched_at(run, slot, t)
     table = table_at(run, mine.table)
     traits = traits_at(run, txn.cls, txn.operation)

@@ -1,6 +1,6 @@
-"""Send reads and commits to the catalog, and do what follows their responses, up to the end of a transaction.
+"""Send reads and commits to the catalog, and process their responses, up to the end of a transaction.
 
-A request takes effect when its event comes. A response can be lost; after it the transaction commits, aborts or tries again.
+A request takes effect at its event. A response can be lost. After the response the transaction commits, aborts or retries.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def start_next_commit(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def request_read(run: Any, txn: Any, slot: int, event: int) -> None:
-    """Send a read of the catalog; it takes effect when the event comes."""
+    """Send a read of the catalog, which takes effect at its event."""
     if HAS_FAILURES and event != run_state.DISCOVERY:
         if not wait_for_errors(run, txn, run_state.CATALOG_READ):
             return
@@ -173,7 +173,7 @@ def request_read(run: Any, txn: Any, slot: int, event: int) -> None:
 
 @jit
 def end_by_failure(run: Any, txn: Any, slot: int, event: int) -> None:
-    """End a transaction after a request that failed for good, or at its deadline.
+    """End a transaction after a request that failed permanently, or at its deadline.
 
     It aborts and leaves its files, unless it has committed before.
     """
@@ -200,13 +200,13 @@ def rest_of_read(run: Any, txn: Any) -> float:
 
 @jit
 def end_read(run: Any, txn: Any) -> bool:
-    """Wait for the response of a read of the catalog; return whether the client goes on."""
+    """Wait for the response of a read of the catalog; return whether the client continues."""
     return end_response(run, txn, run_state.CATALOG_READ, rest_of_read(run, txn))
 
 
 @jit
 def end_response(run: Any, txn: Any, component: int, rest: float) -> bool:
-    """Wait for the rest of a response, and let the client compute; return whether it goes on before the end of the run."""
+    """Wait for the rest of a response and the client CPU time; return whether both end before the end of the run."""
     elapsed = txn.effect_ms
     now = txn.now_ms
     if rest > 0.0:
@@ -304,7 +304,7 @@ def take_answer(run: Any, txn: Any, slot: int, success: bool, effect_at: float) 
 
 @inlined
 def _compute_after_commit(run: Any, txn: Any) -> bool:
-    """Let the client compute after the response to a commit; return whether it was done before the end."""
+    """Wait for the client CPU time after the response to a commit; return whether it ends before the end of the run."""
     computing = client_ms(run, txn, class_at(run, txn.cls))
     txn.now_ms += computing
     txn.elapsed_ms += computing
@@ -313,7 +313,7 @@ def _compute_after_commit(run: Any, txn: Any) -> bool:
 
 @jit
 def _lose_answer(run: Any, txn: Any, slot: int, success: bool) -> None:
-    """Continue after a lost response: check the outcome, try again, or send the commit again with its key."""
+    """Continue after a lost response: check the outcome, retry, or resend the commit with its key."""
     on_unknown = class_at(run, txn.cls).on_unknown
     txn.unknown_outcomes += 1
     if HAS_LIMITS:
@@ -331,7 +331,7 @@ def _lose_answer(run: Any, txn: Any, slot: int, success: bool) -> None:
 
 @inlined
 def learn_status(run: Any, txn: Any, slot: int) -> None:
-    """Continue after a read that checks the outcome of a commit; its response may be lost, too."""
+    """Continue after a read that checks the outcome of a commit; its response may also be lost."""
     effect_at = txn.now_ms
     if not end_read(run, txn):
         return

@@ -38,7 +38,7 @@ CODES: Mapping[str, tuple[str, ...]] = {
     "backoff_kind": BACKOFF_KINDS,
     "round": COMMIT_ROUNDS,
 }
-"""Settings that are words; records have their places here."""
+"""Settings with text values; records contain their indices in these lists."""
 ICEBERG, PYICEBERG, PROTOCOL = paths.ICEBERG.code, paths.PYICEBERG.code, paths.PROTOCOL.code
 LOAD, ATTEMPT, AFTER_LOSS, AFTER_SUCCESS, AFTER_ABORT, CHECKPOINT = range(6)
 """Phases of a protocol, in the order of ``endive.transaction.protocol.PHASES``."""
@@ -176,7 +176,7 @@ CLASS = _record(
     "request_error:f8 fatal_error:f8 lost_answer:f8 client_crash:f8 on_unknown status_checks min_wait_ms max_wait_ms",
     f"time_limits:({NUM_OPERATIONS},)f8",
     "backoff_kind keeps_handles starts_from_handle reads_history computes client_time:(4,)f8 committer",
-    # protocols as data: the steps of each phase are a range of ``World.steps``
+    # declarative protocols: the steps of each phase are a range of ``World.steps``
     "phase_first:(6,)i8 phase_end:(6,)i8 checkpoint_every checkpoint_by_writer decided_by rebases",
 )
 
@@ -197,7 +197,7 @@ COMMITTER = _record(
     "source interval_ms max_batch limit next_ms waiting under_way head tail called timed",
     "round num_writers timeout_ms round_number delivered deadline_ms ready end_ms",
 )
-"""A committer: its source, settings, list of handoffs (the first are under way), events in the queue, and its open round."""
+"""A committer: its source, settings, list of handoffs (the first are being committed), events in the queue, and its open round."""
 
 HANDOVER = _record("time_ms source next data_start_ms")
 
@@ -227,8 +227,8 @@ TXN = _in_lines(
     "deadline_ms known_by_key failed on_handle rebased took_effect status_checks final_reason client_index backoff_state_ms",
     # a job with several commits: the number of this one, its key, its runtime, and what came of the commits before
     "job_commit job_key:u8 job_start_ms job_runtime_ms job_failed job_installs",
-    # protocols as data: the phase, its next step, requests left in it, and the version at its start; the version at the end of the
-    # load, conflicting commits that the client has learned about, and the files of the tables
+    # declarative protocols: the phase, its next step, its remaining requests, and the version at its start; the version at the end
+    # of the load, conflicting commits that the client has learned about, and the files of the tables
     "phase place requests_left phase_seq start_seq conflicting known_files",
 )
 """A transaction in flight. Fields that are used together are neighbours: a record is larger than the nearest cache."""
@@ -263,13 +263,13 @@ HISTORY = _record("parent kind data deletes partitions first last")
 """A snapshot: its parent, the manifests it added, the number of partitions it wrote (-1: any), and their range."""
 
 AGE = _record("time_ms next")
-"""Time of a retained snapshot, and the next newer one of its table, or the next free place."""
+"""Time of a retained snapshot, and the next newer one of its table, or the next free index."""
 
 PARTITION = _record("partition version")
 """A partition that a transaction writes, and its version when read."""
 
 KEPT = _record("known seq history_start")
-"""Handle of a table that a writer keeps at a service, beside the copy of the table: whether there is one, and its place."""
+"""Handle of a table that a writer keeps at a service, next to the copy of the table: whether there is one, and its index."""
 
 REQUEST = _record("then u:f8 back_ms began_ms queued_ms arrived_ms next next_member serving leads members retries outcome")
 """A request of a transaction at a service: its state, and the next request in the list in which it waits."""
@@ -323,7 +323,7 @@ def with_more_slots(world: World, slots: int) -> World:
 
 
 def _heap(world: World, slots: int, handovers: int) -> Array:
-    """Return the same queue with room for an event of each slot and handoff, two of each source, three of each committer."""
+    """Return the same queue with capacity for an event of each slot and handoff, two of each source, three of each committer."""
     size = slots + 2 * len(world.sources) + 3 * len(world.committers) + handovers
     heap = aligned(size, EVENT, ahead=1)  # the four children of an event are in one line
     heap[: len(world.heap)] = world.heap
@@ -331,7 +331,7 @@ def _heap(world: World, slots: int, handovers: int) -> Array:
 
 
 def with_more_handovers(world: World) -> World:
-    """Return the same run with room for twice the number of handoffs."""
+    """Return the same run with capacity for twice the number of handoffs."""
     old = len(world.handovers)
     handovers = np.zeros(max(2 * old, INITIAL_HANDOVERS), HANDOVER)
     handovers[:old] = world.handovers
@@ -343,7 +343,7 @@ def with_more_handovers(world: World) -> World:
 
 
 def with_more_ages(world: World) -> World:
-    """Return the same run with room for the times of more retained snapshots."""
+    """Return the same run with capacity for the times of more retained snapshots."""
     run, old = world.run[0], len(world.ages)
     least = int(run["ages_held"]) + 2 * (int(run["max_tables"]) + int(run["in_batches"]))
     ages = np.zeros(max(2 * old, 2 * least, INITIAL_AGES), AGE)
@@ -355,7 +355,7 @@ def with_more_ages(world: World) -> World:
 
 
 def with_room_in_history(world: World) -> World:
-    """Return the same run with room for more snapshots; those that no transaction needs are dropped."""
+    """Return the same run with capacity for more snapshots; those that no transaction needs are dropped."""
     run = world.run[0]
     first, end = int(run["history_first"]), int(run["history_end"])
     live = world.txns["txn_id"] >= 0

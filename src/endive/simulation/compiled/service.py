@@ -1,7 +1,8 @@
 """Process requests at a catalog service. The counterpart of ``endive.catalog.service`` and ``endive.catalog.service_queue``.
 
-A request is a record beside its transaction's. A request that waits (for a worker, a lock, or a batch) has no event; the request
-that lets it continue schedules one, at the same time. ``request_event`` returns the outcome of an event, and the kernel continues.
+A request is a record next to that of its transaction. A request that waits (for a worker, a lock, or a batch) has no event; the
+request that lets it continue schedules one, at the same time. ``request_event`` returns the outcome of an event, and the kernel
+continues.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ GOES_ON, REJECTED, WON, LOST, TOO_LARGE, RECOGNISED, UNSERIALIZABLE = range(7)
 """Outcomes of an event of a request: none yet; rejected too often; a commit won, lost, is too large, is known by its key, or got a
 serialization failure of the database."""
 COMMITS = -1
-"""Value in place of the event that a load leads to: the request is a commit."""
+"""Value that marks a commit instead of the event that a load leads to."""
 
 
 @jit
@@ -41,7 +42,7 @@ def send(run: Any, txn: Any, slot: int, then: int) -> None:
 
 @inlined
 def request_event(run: Any, txn: Any, slot: int, event: int) -> int:
-    """Process an event of a request; return what came of it."""
+    """Process an event of a request; return its outcome."""
     outcome = GOES_ON
     if event == run_state.SERVICE_ARRIVAL:
         outcome = _arrive(run, txn, slot)
@@ -77,7 +78,7 @@ def _transmit(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _arrive(run: Any, txn: Any, slot: int) -> int:
-    """Process the arrival of a request at the server: it gets a worker, waits, or is rejected and sent again."""
+    """Process the arrival of a request at the server: it gets a worker, waits, or is rejected and resent."""
     request = request_at(run, slot)
     joins_batch = run.coalesces and request.then == COMMITS
     if HAS_FAILURES and txn.known_by_key:
@@ -141,7 +142,7 @@ def _enter(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _get_worker(run: Any, txn: Any, slot: int) -> None:
-    """Give a free worker to a request that waited."""
+    """Assign a free worker to a waiting request."""
     request = request_at(run, slot)
     if not request.leads:
         run.waiting -= 1
@@ -152,7 +153,7 @@ def _get_worker(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _leave(run: Any, request: Any, now_ms: float) -> None:
-    """Give the worker to the request that has waited longest, if any."""
+    """Assign the worker to the request that has waited longest, if any."""
     run.service_busy_ms += now_ms - request.began_ms
     first = run.queue_head
     if first == run_state.NO_SLOT:
@@ -254,7 +255,7 @@ def _note_swapped(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _has_swapped(run: Any, txn: Any, slot: int) -> bool:
-    """Return whether another commit came between: by the tables' metadata files (``recheck``), or by the requirements."""
+    """Return whether another commit intervened: by the tables' metadata files (``recheck``), or by the requirements."""
     if not (run.rechecks and run.server_retries > 0 and run.own_pointers):
         return _has_moved(run, txn, slot)
     for t in range(txn.written):
@@ -266,7 +267,7 @@ def _has_swapped(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def _rebase(run: Any, txn: Any, slot: int) -> None:
-    """Rebase a commit on the current state; its client, which may send it again, does not know."""
+    """Rebase a commit on the current state, without the knowledge of its client, which may resend it."""
     if HAS_FAILURES:
         txn.rebased = 1
     txn.seq = group_at(run, txn.group).seq
@@ -473,7 +474,7 @@ def _get_locks(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _unlock(run: Any, txn: Any, slot: int) -> None:
-    """Give the locks to the commits that wait for them, the longest waiting first."""
+    """Assign the locks to waiting commits, the longest waiting first."""
     _set_locks(run, txn, slot, 0)
     before, waiting = run_state.NO_SLOT, run.lock_head
     while waiting != run_state.NO_SLOT:
@@ -498,7 +499,7 @@ def _unlock(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _join_batch(run: Any, txn: Any, slot: int) -> None:
-    """Wait for a batch of the table; where none is open or under way, lead the next one."""
+    """Wait for a batch of the table; if none is open or in progress, lead the next one."""
     request = request_at(run, slot)
     request.arrived_ms = txn.now_ms
     request.next_member = run_state.NO_SLOT
@@ -517,7 +518,7 @@ def _join_batch(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _lead_next_batch(run: Any, txn: Any, slot: int) -> None:
-    """Let the first of the waiting commits lead the next batch."""
+    """Make the first waiting commit the leader of the next batch."""
     txn.elapsed_ms += txn.now_ms - request_at(run, slot).arrived_ms
     _lead(run, txn, slot)
 
@@ -560,7 +561,7 @@ def _begin_batch(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _end_batch(run: Any, txn: Any, slot: int) -> int:
-    """Let a batch take effect: its members are decided in order, and all get a response."""
+    """Apply a batch: its members are decided in order, and all get a response."""
     request = request_at(run, slot)
     table = table_at(run, touched_at(run, slot, 0).table)
     member = slot
@@ -592,7 +593,7 @@ def _end_batch(run: Any, txn: Any, slot: int) -> int:
 
 @jit
 def _answer_member(run: Any, txn: Any, slot: int) -> int:
-    """Return its outcome to a member of a batch."""
+    """Return the outcome to a member of a batch."""
     request = request_at(run, slot)
     txn.elapsed_ms += txn.now_ms - request.arrived_ms
     return request.outcome  # type: ignore[no-any-return]

@@ -30,9 +30,9 @@ _EXPONENT_BIAS = 1023
 
 @replaces(quantile_cell)
 def cell_from_bits(p: Any) -> Any:
-    """Return what ``quantile_cell`` does, from the bits of the number: Numba's ``frexp`` is a call of a helper.
+    """Return the result of ``quantile_cell`` from the bits of the number, because Numba's ``frexp`` calls a helper.
 
-    The cell is the exponent, counted from one quarter down, and the first bits of the mantissa; the others are the place in it.
+    The cell is the exponent, counted from one quarter down, and the first bits of the mantissa; the others are the position in it.
     """
     bits = np.float64(p).view(np.int64)
     cell = ((bits >> (_MANTISSA_BITS - CELL_BITS)) ^ (_EXPONENT_BIAS << CELL_BITS)) - (2 << CELL_BITS)
@@ -129,19 +129,19 @@ def failure_uniform(txn: Any) -> float:
 
 @jit
 def fails(txn: Any, probability: float) -> bool:
-    """Return whether an event of this probability happens; one of probability 0 draws nothing."""
+    """Return whether an event of this probability occurs; a probability of 0 draws nothing."""
     return probability > 0.0 and failure_uniform(txn) < probability
 
 
 @jit
 def any_fails(txn: Any, probability: float, requests: int) -> bool:
-    """Return whether one of several events of this probability happens."""
+    """Return whether one of several events of this probability occurs."""
     return fails(txn, any_error_probability(probability, requests))
 
 
 @jit
 def resends_ms(txn: Any, request_error: float, requests: int, latency_ms: float) -> float:
-    """Return the time that errors of some of the requests add: for each, its latency again and the wait of the SDK."""
+    """Return the time that request errors add: the latency and the SDK's backoff for each."""
     added = 0.0
     errors = 0
     probability = any_error_probability(request_error, requests)

@@ -1,4 +1,4 @@
-"""Change what transactions share: the catalog's groups, the versions and files of tables, and manifest lists (ML+).
+"""Change the shared state: the catalog's groups, the versions and files of tables, and manifest lists (ML+).
 
 The counterpart of ``endive.catalog`` and ``endive.table``.
 """
@@ -148,7 +148,7 @@ def keep_handles(run: Any, txn: Any, slot: int, tables: int) -> None:
 
 @jit
 def take_kept_snapshot(run: Any, txn: Any, slot: int) -> bool:
-    """Let a transaction start from the handles of its writer, if it has one of each table."""
+    """Start a transaction from the handles of its writer, if it has one of each table."""
     for t in range(txn.read):
         if not kept_at(run, txn.source, touched_at(run, slot, t).table).known:
             return False
@@ -252,7 +252,7 @@ def take_snapshot(run: Any, txn: Any, slot: int) -> None:
 def snapshots_behind(run: Any, txn: Any, slot: int) -> int:
     """Return the number of snapshots since the transaction's base of tables that overlap; 0 if none overlaps.
 
-    Marks the tables that overlap: their manifests are to be made again.
+    Marks the tables that overlap, whose manifests have to be rewritten.
     """
     behind = 0
     txn.redo_tables = 0
@@ -278,7 +278,7 @@ def snapshots_behind(run: Any, txn: Any, slot: int) -> int:
 
 @jit
 def redo_all_tables(run: Any, txn: Any, slot: int) -> None:
-    """Mark all written tables: a first attempt makes the manifests of each."""
+    """Mark all written tables, because a first attempt writes the manifests of each."""
     for t in range(txn.written):
         touched_at(run, slot, t).redo = 1
     txn.redo_tables = txn.written
@@ -349,7 +349,7 @@ def append_record(run: Any, txn: Any, slot: int) -> bool:
 
 @inlined
 def compact(run: Any, txn: Any) -> bool:
-    """Replace the checkpoint, if it is still the one of the time when the request was sent."""
+    """Replace the checkpoint, if it has not changed since the request was sent."""
     group = group_at(run, txn.group)
     if group.checkpoint_offset != txn.checkpoint_offset:
         return False

@@ -38,4 +38,4 @@ def find_untested_release() -> str:
 
 
 UNTESTED_RELEASE = find_untested_release()
-"""Why kernels are compiled by plain ``numba.njit``; empty if the private interfaces can be used."""
+"""Reason why kernels are compiled by plain ``numba.njit``; empty if the private interfaces can be used."""

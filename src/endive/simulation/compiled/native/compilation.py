@@ -82,7 +82,7 @@ def _reachable_names(function: FunctionType) -> frozenset[str]:
 
 
 def _is_compiled_with_caller(value: Any) -> bool:
-    """Return whether this is a function that is compiled with those that call it."""
+    """Return whether a function is compiled together with its callers."""
     return isinstance(value, FunctionType) and value.__module__.partition(".")[0] not in ("numba", "numpy")
 
 

@@ -1,6 +1,6 @@
 """Make functions that find records in the arrays of a run, as LLVM instructions.
 
-There are hundreds of calls of these functions in a kernel. Made of instructions, they cost nothing to compile.
+There are hundreds of calls of these functions in a kernel. As LLVM instructions, they add no compile time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def record_finder(array: str, dtype: np.dtype[np.void], *inner: str) -> Any:
 
 
 def _load_field(builder: Any, run_pointer: Any, name: str, kind: Any) -> Any:
-    """Load an address or a size from the run's record. Kernels never change one, so LLVM may keep it across stores."""
+    """Load an address or a size from the run's record. Kernels never change them, so LLVM may keep the value across stores."""
     offset = ir.Constant(_WORD, RUN.fields[name][1])  # type: ignore[index]
     place = builder.gep(builder.bitcast(run_pointer, _BYTES), [offset], inbounds=True)
     value = builder.load(builder.bitcast(place, kind.as_pointer()))

@@ -1,8 +1,8 @@
 """Load kernels, from the user's cache directory where they were compiled before.
 
 A kernel is a file of object code, found by the source code, the processor and the features that it was compiled for. LLVM loads it,
-without Numba. Files appear whole: a kernel is written under a temporary name first. A lock ensures that no two processes compile
-the same kernel; the operating system releases it when a process is killed.
+without Numba. Files are written atomically: a kernel is first written under a temporary name. A lock ensures that no two
+processes compile the same kernel; the operating system releases it when a process is killed.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ log = logging.getLogger(__name__)
 
 
 class KernelError(Exception):
-    """A kernel cannot be linked: it is no object code of this processor, or refers to a symbol that does not exist."""
+    """A kernel cannot be linked: it is not object code for this processor, or refers to a missing symbol."""
 
 
 class Kernel(Protocol):
     """A compiled kernel: two functions that work on the record of a run, given as an array of one record."""
 
     def begin(self, run: Any) -> None:
-        """Put the first arrival of each source into the queue."""
+        """Schedule the first arrival of each source."""
 
     def advance(self, run: Any, max_events: int) -> int:
-        """Process events until something has to be done outside the kernel; return what, as a code of ``run_state``."""
+        """Process events until the kernel has to return to its caller; return the reason as a code of ``run_state``."""
 
 
 class NativeKernel:
@@ -73,11 +73,11 @@ class NativeKernel:
         return prototype(self._library[name])
 
     def begin(self, run: Any) -> None:
-        """Put the first arrival of each source into the queue."""
+        """Schedule the first arrival of each source."""
         self._call(self._begin, run)
 
     def advance(self, run: Any, max_events: int) -> int:
-        """Process events until something has to be done outside the kernel; return what, as a code of ``run_state``."""
+        """Process events until the kernel has to return to its caller; return the reason as a code of ``run_state``."""
         return self._call(self._advance, run, max_events)
 
     @staticmethod
@@ -97,11 +97,11 @@ class PlainKernel:
         self._advance = advance
 
     def begin(self, run: Any) -> None:
-        """Put the first arrival of each source into the queue."""
+        """Schedule the first arrival of each source."""
         self._begin(run[0])
 
     def advance(self, run: Any, max_events: int) -> int:
-        """Process events until something has to be done outside the kernel; return what, as a code of ``run_state``."""
+        """Process events until the kernel has to return to its caller; return the reason as a code of ``run_state``."""
         return int(self._advance(run[0], max_events))
 
 
@@ -123,7 +123,7 @@ def _hash_code() -> str:
 
 
 def _read_sources(node: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
-    """Read the Python files at or below a place."""
+    """Read the Python files at or below a path."""
     if node.is_dir():
         for child in node.iterdir():
             yield from _read_sources(child, f"{path}/{child.name}")
@@ -137,7 +137,7 @@ def kernel_file(features: Features) -> Path:
 
 
 def is_cached(features: Features) -> bool:
-    """Return whether the kernel was compiled before."""
+    """Return whether the kernel is in the cache."""
     return not UNTESTED_RELEASE and kernel_file(features).exists()
 
 
@@ -189,7 +189,7 @@ def _object_code(features: Features, path: Path) -> bytes:
 
 
 def compile_kernel(features: Features, *, wait: bool = True) -> None:
-    """Compile a kernel into the cache, unless it is there. If another process is compiling it, wait for it or leave it to that one.
+    """Compile a kernel into the cache, unless it exists. If another process is compiling it, wait for it or return.
 
     Raises:
         KernelError: The kernel cannot be linked; it is not kept.
@@ -227,7 +227,7 @@ def _warn_once(reason: str) -> None:
 
 @contextmanager
 def _lock(path: Path, wait: bool) -> Iterator[bool]:
-    """Hold a lock and yield whether it is held; without ``wait`` it is not if another process has it."""
+    """Acquire a lock and yield whether it is held; without ``wait``, it is not if another process holds it."""
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Define a Numba target whose functions are lowered to LLVM IR, and neither optimised nor turned into machine code one by one.
+"""Define a Numba target whose functions are lowered to LLVM IR, but not optimised or compiled to machine code individually.
 
 Numba by itself optimises each function, and generates its machine code, before it is linked into its callers; and it compiles a
 function once for each constant that it is called with.
@@ -24,7 +24,7 @@ _TARGET = "endive"
 
 
 class Library(JITCodeLibrary):
-    """A library of lowered functions, without machine code of its own."""
+    """A library of lowered functions, without machine code."""
 
     def add_llvm_module(self, ll_module: Any) -> None:
         """Link a module without optimising it."""
