@@ -138,8 +138,8 @@ def join_names(names: Sequence[str]) -> str:
 
 
 def capitalize(text: str) -> str:
-    """Return a text with its first letter in upper case, as the beginning of a sentence."""
-    return text[:1].upper() + text[1:]
+    """Return a text with its first letter in upper case, as the beginning of a sentence, unless it is an identifier."""
+    return text if "_" in text.partition(" ")[0] else text[:1].upper() + text[1:]
 
 
 def natural_order(name: str) -> list[tuple[int, str]]:

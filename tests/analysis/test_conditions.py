@@ -67,10 +67,10 @@ def test_a_condition_may_be_relative_to_a() -> None:
         ("success < 99 ms", "success_rate cannot have the unit 'ms'; allowed are %"),
         ("p99 > 2 sec", "time_to_commit_p99_ms cannot have the unit 'sec'; allowed are ms, s, min, h"),
         ("throughput < 95%", "throughput_per_s cannot have the unit '%'; allowed are /s, /min"),
-        ("retries > 3 s", "it takes no unit"),
+        ("retries > 3 s", "allowed are plain numbers"),
         ("sucess < 99%", "there is no metric 'sucess'; did you mean 'success'?"),
-        ("throughput < 95% of A", "there is no A here"),
-        ("throughput < 5/s of A", "there is no A here"),
+        ("throughput < 95% of A", "there is no baseline A"),
+        ("throughput < 5/s of A", "there is no baseline A"),
     ],
 )
 def test_what_is_wrong_is_reported(text: str, message: str) -> None:

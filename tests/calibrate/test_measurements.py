@@ -66,7 +66,7 @@ def test_one_operation_may_be_said_for_a_file(tmp_path: Path) -> None:
         ("op,latency\nget,1\n", "has no known unit"),
         ("op,foo\nget,1\n", "no column looks like a latency"),
         ("latency_ms\n1\n", "no column has the operation"),
-        ("op,latency_ms\nreed,1\n", "'read' is near"),
+        ("op,latency_ms\nreed,1\n", "did you mean 'read'"),
         ("op,latency_ms\nget,fast\n", "row 1: latency_ms is 'fast'"),
         ("op,latency_ms\nget,-1\n", "no latencies"),
         ("op,latency_ms\nget,1,2,3\n", "cannot be read"),
@@ -112,5 +112,5 @@ def test_files_that_are_not_there_are_refused(tmp_path: Path, name: str) -> None
 
 def test_names_of_columns_that_are_no_text_are_refused(tmp_path: Path) -> None:
     (tmp_path / "latin.csv").write_bytes(b"operation,lat\xe9ncy_ms\nread,1.0\n")
-    with pytest.raises(InputError, match="no text"):
+    with pytest.raises(InputError, match="not valid UTF-8"):
         read_rows(tmp_path / "latin.csv")

@@ -14,7 +14,7 @@ from endive.analysis.percentiles import NOTHING, Bounded
 from endive.analysis.warmup import Window
 
 _MOST_ESTIMATED = 0.05
-"""Largest share of the retries per transaction that may be estimated for transactions in flight."""
+"""Largest share of transactions in flight in the estimate of retries per transaction."""
 
 
 @dataclass(frozen=True)

@@ -354,7 +354,7 @@ def find_loop_by_evenness(times_ms: Floats) -> Loop | None:
 
 
 def most_at_once(starts_ms: Floats, ends_ms: Floats) -> int:
-    """Return the largest number of intervals that overlap; touching ones do not."""
+    """Return the largest number of overlapping intervals; adjacent intervals do not overlap."""
     moments = np.concatenate([ends_ms, starts_ms])
     steps = np.concatenate([np.full(len(ends_ms), -1), np.full(len(starts_ms), 1)])
     order = np.lexsort((steps, moments))

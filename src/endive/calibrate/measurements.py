@@ -267,5 +267,5 @@ def operation_of(name: str, where: str, renamed: Mapping[str, str]) -> str:
     if word in _KNOWN:
         return _KNOWN[word]
     near = difflib.get_close_matches(word, _KNOWN, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
     raise InputError(f"{where}: operation {name!r} is unknown{hint}; map it with --rename {name}=read (or write, cas, ...)")

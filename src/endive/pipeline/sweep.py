@@ -43,7 +43,7 @@ SECONDS_PER_TASK = 2.0
 """Smallest work of a task; the overhead of a Spark task is about 50 ms."""
 TASKS_PER_CORE = 4
 _LARGEST_SHARE = 1.5
-"""Largest cost of a unit that one task simulates and measures, as a multiple of the share of a core."""
+"""Largest cost of a unit that is not divided into several tasks, as a multiple of the mean cost per core."""
 _OUTCOME_DDL = "experiment string, seed long, state string, rows long, seconds double, error string"
 _OUTCOME_SCHEMA = pa.schema(
     [

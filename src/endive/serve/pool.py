@@ -1,4 +1,4 @@
-"""Worker processes that simulate for the live page, and the queue before them.
+"""Worker processes that simulate for the live page, and their job queue.
 
 The pool owns its processes. Each is a ``ProcessPoolExecutor`` of one process, so that one that breaks or does not stop is
 replaced without disturbing the others. A job is one ``Call``, usually a run of one seed, and belongs to a ``CancelToken``. Once the

@@ -204,7 +204,7 @@ def write_notes(study: Study, rows: pd.DataFrame, *further: str) -> tuple[str, .
     if "warmup_settled" in rows.columns:
         unsettled = int((~rows["warmup_settled"].astype(bool)).sum())
         if unsettled:
-            found.append(f"{unsettled} of {len(rows)} points have runs without a steady state, or too short to reach one.")
+            found.append(f"{unsettled} of {len(rows)} points have runs that are too short or have no steady state.")
     return (*found, *(text for text in further if text))
 
 
