@@ -7,6 +7,7 @@ files.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import hashlib
 import json
@@ -110,23 +111,26 @@ def place_run(prepared: PreparedRun, root: Path) -> RunFiles:
     if label is None:
         results = root / prepared.document.simulation.output_path
         check_inside(results, root)
-        _check_replaceable(results)
-        return RunFiles.beside(results)
+        files = RunFiles.beside(results)
+        _check_replaceable(files)
+        return files
     directory = run_directory(named_experiment(root, label, prepared.experiment), prepared.seed)
     check_inside(directory, root)
     return RunFiles.in_directory(directory)
 
 
-def _check_replaceable(results: Path) -> None:
-    """Check that a file that a run would replace is the result of an earlier run, of any version."""
-    if not results.is_file():
-        return
+def _check_replaceable(files: RunFiles) -> None:
+    """Check that files that a run would replace are those of an earlier run, of any version."""
+    found = [path for path in dataclasses.astuple(files) if path.exists() or path.is_symlink()]
+    if found and not _is_result(files.results):
+        raise PermissionError(errno.EPERM, "is not a result of endive, and is not replaced", str(found[0]))
+
+
+def _is_result(path: Path) -> bool:
     try:
-        columns = pq.read_schema(results).names
+        return RESULT_SCHEMA.names[0] in pq.read_schema(path).names
     except (pa.ArrowException, OSError):
-        columns = []
-    if RESULT_SCHEMA.names[0] not in columns:
-        raise PermissionError(errno.EPERM, "is not a result of endive, and is not replaced", str(results))
+        return False
 
 
 def execute_run(prepared: PreparedRun, files: RunFiles, *, trace: bool = False, progress: Progress | None = None) -> FinishedRun:
