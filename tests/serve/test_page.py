@@ -266,6 +266,22 @@ def test_a_catalog_of_ones_own_is_named_and_its_numbers_are_moved(browser: Brows
         page.close()
 
 
+def test_a_class_keeps_the_arrivals_of_transaction_if_they_are_chosen_again(browser: Browser, tmp_path: Path) -> None:
+    configuration = tmp_path / "shared.toml"
+    configuration.write_text(
+        "[simulation]\nduration_ms = 60000\n[storage]\nprovider = 's3'\n[transaction]\ninter_arrival = { scale = 2000 }\n"
+        "[workload.ingest]\noperation = 'fast_append'\n"
+    )
+    page = browser.new_page()
+    with serving_in_background(Presets(configuration, tmp_path, examples_folder()), tmp_path, workers=1) as (address, _):
+        visit = Visit(page).open(address.whole)
+        page.select_option("#f-workload-ingest-arrivals", "")
+        visit.answered()
+        assert visit.errors == []
+        assert page.input_value("#f-workload-ingest-arrivals") == ""
+        page.close()
+
+
 def test_a_server_that_ends_is_reported_and_waited_for(browser: Browser, tmp_path: Path) -> None:
     page = browser.new_page()
     page.set_default_timeout(PATIENCE_MS)

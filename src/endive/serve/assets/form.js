@@ -115,7 +115,7 @@ export class Form {
     for (const kind of this.description.arrivals) for (const each of kind.keys) delete cls[each];
     for (const each of ["start_ms", "end_ms"]) delete cls[each];
     const kind = this.description.arrivals.find((each) => each.key === name);
-    this.apply(put(this.tree, key, { ...structuredClone(kind.example), ...cls }), `${key}.${name}`);
+    this.apply(put(this.tree, key, { ...structuredClone(kind?.example ?? {}), ...cls }), kind ? `${key}.${name}` : key);
   }
 
   arrivalFields(key, cls) {
