@@ -97,7 +97,7 @@ def list_(context: typer.Context, json: JsonFlag = False) -> None:
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the example.", show_default=False)], json: JsonFlag = False
 ) -> None:
-    """Print the file of an example, for example as a template for your own study."""
+    """Print the file of an example, as a template for your own study."""
     with command(json) as output:
         example = find_example(name)
         text = example.path.read_text(encoding="utf-8")

@@ -45,7 +45,7 @@ def protocols(context: typer.Context, json: JsonFlag = False) -> None:
 
 @commands.command("show")
 def show(name: Annotated[str, typer.Argument(help="Built-in protocol, or a file (*.toml).")], json: JsonFlag = False) -> None:
-    """Print the file of a protocol, for example as a template for a custom one."""
+    """Print the file of a protocol, as a template for a custom one."""
     with command(json) as output:
         from endive.protocols.reader import find_protocol
 
