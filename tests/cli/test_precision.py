@@ -71,7 +71,7 @@ def test_run_prints_what_was_reached(config: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert "Over 9 seeds" in text
     assert "Precision 1% not reached, with 9 seeds. throughput_per_s has an interval of ±" in text
-    assert "PASS: throughput < 0.1" in text
+    assert "PASS: fail if throughput < 0.1" in text
 
 
 def test_compare_adds_seeds_until_the_difference_is_precise(config: Path, tmp_path: Path) -> None:

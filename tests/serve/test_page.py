@@ -158,7 +158,7 @@ def test_a_pinned_state_is_compared(visit: Visit) -> None:
     visit.answered()
     visit.page.fill(WRITERS, "50")
     visit.answered()
-    assert "worse in success" in visit.text("#comparison")
+    assert "worse than A in success" in visit.text("#comparison")
     throughput = [row.split("\t") for row in visit.page.locator(".compared tr", has_text="throughput").all_inner_texts()]
     assert {tuple(cell[-2:] for cell in row[1:4]) for row in throughput} == {
         ("/s", "/s", "/s"),

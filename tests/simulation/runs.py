@@ -40,7 +40,7 @@ def check_rows(config: SimulationConfig, batches: Sequence[pa.RecordBatch]) -> N
     classes = config.workload.config.workload_classes
     closed = frozenset(cls.name for cls in classes if (cls.arrivals.waits or cls.arrivals.paced) and cls.committer is None)
     end_ms = math.inf if config.drain else config.duration_ms
-    limits = RunLimits(config.workload.config.num_tables, config.duration_ms, end_ms)
+    limits = RunLimits(config.workload.config.num_tables, end_ms)
     invariants = RowInvariants(frozenset(cls.name for cls in classes), closed, limits)
     for batch in batches:
         invariants.check(batch)

@@ -223,7 +223,6 @@ def _limits(run: StoredRun) -> RunLimits:
     tables, simulation = tree.get("catalog", {}).get("num_tables"), tree["simulation"]
     return RunLimits(
         num_tables=tables if isinstance(tables, int) else None,
-        arrivals_end_ms=simulation["duration_ms"],
         end_ms=math.inf if simulation.get("drain", True) else simulation["duration_ms"],
     )
 

@@ -39,12 +39,10 @@ class RunLimits:
 
     Attributes:
         num_tables: Number of tables; None if it is not known.
-        arrivals_end_ms: Time after which no transaction is submitted.
         end_ms: Time after which no transaction ends.
     """
 
     num_tables: int | None = None
-    arrivals_end_ms: float = np.inf
     end_ms: float = np.inf
 
 
@@ -129,7 +127,7 @@ class RowInvariants:
             "t_commit_start + commit_latency is not the end",
             (start != -1.0) & (columns["n_restarts"] == 0),
         )
-        self._check_limits(batch, submit, submit + total, numbers)
+        self._check_limits(batch, submit + total, numbers)
         self._check_order(np.where(in_flight, np.inf, submit + total), numbers)
         self._check_clients(batch, submit, submit + total)
         self._add_ids(numbers)
@@ -168,11 +166,10 @@ class RowInvariants:
         self._require((columns["t_backoff"] == 0.0) | retries | unknown, numbers, "t_backoff is set, but n_retries is 0")
         self._require(columns["orphaned_files"] == 0, numbers, "orphaned_files is set, but it is not aborted", status != "aborted")
 
-    def _check_limits(self, batch: pa.RecordBatch, submit: Floats, ends_ms: Floats, numbers: npt.NDArray[Any]) -> None:
+    def _check_limits(self, batch: pa.RecordBatch, ends_ms: Floats, numbers: npt.NDArray[Any]) -> None:
         """Check that times are within the run, and that the tables exist."""
         limits = self._limits
         slack = _SLACK_MS + _RELATIVE * np.abs(ends_ms)
-        self._require(submit <= limits.arrivals_end_ms + slack, numbers, "it is submitted after the end of arrivals")
         self._require(ends_ms <= limits.end_ms + slack, numbers, "it ends after the end of the run")
         tables = pc.list_flatten(batch.column("tables_written"))
         if limits.num_tables is not None and len(tables):
