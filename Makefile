@@ -55,7 +55,8 @@ test: check browser  ## Check format, lint and types, and run the tests
 bench: $(STAMP)  ## Benchmark both engines (a few minutes)
 	$(BIN)/python -m benchmarks
 
-verify: $(STAMP)  ## Compare the simulator with real Iceberg clients (40 min)
+verify: $(STAMP)  ## Run the slow tests, and compare the simulator with real Iceberg clients (50 min)
+	$(BIN)/pytest -n 2 --dist loadgroup -m slow
 	$(BIN)/python -m verification
 
 numbers: $(STAMP)  ## Run the commands that the documentation shows, and compare their output (1 h)
@@ -66,7 +67,7 @@ fuzz-engines: $(STAMP)  ## Run 10,000 random configurations on both engines and 
 	$(BIN)/python -m tests.fuzz_engines --examples 10000
 
 soak: $(STAMP)  ## Kill sweeps with and without Spark 100 times each, and check their results
-	ENDIVE_KILLS=100 $(BIN)/pytest tests/pipeline/test_faults.py
+	ENDIVE_KILLS=100 $(BIN)/pytest -m '' tests/pipeline/test_faults.py
 	$(BIN)/python -m tests.soak --kills 100
 
 fuzz-inputs: $(STAMP)  ## Run the commands on 20,000 malformed files

@@ -1,4 +1,4 @@
-"""Benchmarks: what a run costs in time and memory. ``make bench`` prints tables and writes ``benchmarks/results/*.json``.
+"""Benchmarks of the time and memory of runs. ``make bench`` prints tables and writes ``benchmarks/results/*.json``.
 
-Nothing here passes or fails: bars are printed beside what was seen, since a busy machine is no bug.
+Benchmarks never fail: targets are printed next to the measured values, because results depend on the load of the machine.
 """

@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: measure, print tables, write ``benchmarks/results/*.json``."""
+"""Run benchmarks, print tables, and write ``benchmarks/results/*.json``: ``python -m benchmarks``."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ PARTS: dict[str, Callable[[float], Any]] = {
 }
 _RESULTS = ROOT / "benchmarks" / "results"
 _QUICK_RESULTS = ROOT / "build" / "benchmarks"
-"""Figures of a smoke test are no results: they go where git does not look."""
+"""Directory of the results of smoke tests, which git ignores."""
 _QUICK = 10.0
 _WIDTH = 150
-"""Of tables that go to a file."""
+"""Width of tables that are written to a file."""
 
 
 def _code() -> str:
-    """Return a hash of the package's source files as they are on disk now."""
+    """Return a hash of the package's source files on disk."""
     digest = hashlib.sha256()
     for path in sorted((ROOT / "src").rglob("*.py")):
         digest.update(path.read_bytes())
@@ -69,7 +69,7 @@ _CODE_AT_START = _code()
 
 
 def main() -> None:
-    """Measure what was asked for; always ends well, whatever the figures are."""
+    """Run the selected benchmarks; exit with 0 for any result."""
     options = _options()
     shorter = _QUICK if options.quick else 1.0
     directory: Path = options.output or (_QUICK_RESULTS if options.quick else _RESULTS)
@@ -96,10 +96,10 @@ def _options() -> argparse.Namespace:
 
 
 def _circumstances(quick: bool) -> dict[str, Any]:
-    """What figures of another day have to be compared with.
+    """Return the environment of the measurements: machine, versions and source code.
 
-    The process keeps the code that it loaded at its start while probes load it anew, so a source that changes meanwhile makes
-    figures of two versions: ``code`` is taken before and after each part for that to be seen.
+    This process keeps the code that it loaded at its start, while probes load it again, so that a source change during a run mixes
+    two versions. The hash ``code`` is computed before and after each part to detect this.
     """
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -126,7 +126,7 @@ def _processor() -> str:
 
 
 def _record(path: Path, part: str, circumstances: dict[str, Any]) -> None:
-    """Say under which circumstances a part was measured, leaving what is said of the others."""
+    """Write the environment in which a part was measured, and keep the entries of other parts."""
     parts = json.loads(path.read_text()) if path.exists() else {}
     after = {"load_average_after": os.getloadavg(), "code_after": _code()}
     if {circumstances["code"], after["code_after"]} != {_CODE_AT_START}:

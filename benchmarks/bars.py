@@ -1,4 +1,4 @@
-"""What we hope for, beside what was seen."""
+"""Performance targets, and their comparison with measured values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ORDERS: dict[str, Callable[[float, float], bool]] = {">=": operator.ge, "<=": o
 
 @dataclass(frozen=True)
 class Bar:
-    """A figure, and the bar that it should clear (none, where there is nothing to compare with)."""
+    """Measured value and its target, or None without a target."""
 
     what: str
     seen: float
@@ -22,17 +22,17 @@ class Bar:
 
     @property
     def wanted(self) -> str:
-        """The bar in words."""
+        """Target as text."""
         return "-" if self.bar is None else f"{self.order} {self.bar:g}{self.unit}"
 
     @property
     def cleared(self) -> bool | None:
-        """Whether it was; None if there is no bar."""
+        """True if the target is met, or None without a target."""
         return None if self.bar is None else _ORDERS[self.order](self.seen, self.bar)
 
 
 def bars(results: dict[str, Any]) -> Iterator[Bar]:
-    """All of them, for the parts that were measured."""
+    """Return the targets of all parts that were measured."""
     for row in results.get("engines", ()):
         yield Bar(f"compiled / reference: {row['case']}", row["ratio"], "x", ">=", _ratio_bar(row["case"]))
     for row in results.get("growth", ()):
@@ -78,7 +78,7 @@ _STARTUP_BARS: dict[str, tuple[str, str, float | None]] = {
     "compile kernel endive-cas": ("cpu_s", "<=", 10.0),
     "compile largest kernel": ("cpu_s", "<=", 15.0),
 }
-"""What is held against a bar: the clock, or CPU time, which other work on the machine disturbs less."""
+"""Targets for elapsed time, or for CPU time, which depends less on other load of the machine."""
 
 
 def _ratio_bar(case: str) -> float:

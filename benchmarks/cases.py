@@ -1,4 +1,4 @@
-"""The loads that are measured."""
+"""Workloads of the benchmarks."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ MINUTE_MS = 60_000.0
 HOUR_MS = 60.0 * MINUTE_MS
 SEED = 20_250_601
 PROFILE = "2025-06"
-"""Not the default set, which changes with what is measured: figures of different days are compared."""
+"""Fixed set of latency profiles, so that results of different days are comparable when the default set changes."""
 WARM_UP_MS = 10_000.0
-"""Long enough for the kernel to be loaded, too short for memory to be filled."""
+"""Duration of the warm-up run: loads the kernel without filling memory."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A load, and for how long it is simulated when both engines run it."""
+    """Workload, and its simulated duration if both engines run it."""
 
     name: str
     what: str
@@ -35,7 +35,7 @@ class Case:
     compared_ms: float = HOUR_MS
 
     def tree(self, duration_ms: float) -> Tree:
-        """The case as a configuration file has it."""
+        """Return the case as the content of a configuration file."""
         return {
             "simulation": {"duration_ms": duration_ms, "seed": SEED},
             "storage": {"provider": self.provider, "profile": PROFILE, "max_parallel": 4},
@@ -49,11 +49,11 @@ class Case:
         }
 
     def config(self, duration_ms: float) -> SimulationConfig:
-        """The case, ready to run."""
+        """Return the case as a configuration that is ready to run."""
         return build_simulation_config(check_document(self.tree(duration_ms), f"benchmark {self.name}"))
 
 
-# Where an hour on the reference engine would take more than about a minute, both engines are given less (``compared_ms``).
+# If an hour takes more than about a minute on the reference engine, both engines simulate less (``compared_ms``).
 APPENDS = Case("appends", "appends, 1 table, every 1000 ms", 1000.0)
 BUSY = Case("busy", "appends, 1 table, every 100 ms", 100.0, compared_ms=25.0 * MINUTE_MS)
 SATURATED = Case("saturated", "appends, 1 table, every 20 ms (saturated)", 20.0, compared_ms=12.0 * MINUTE_MS)
@@ -96,7 +96,7 @@ PYICEBERG = dataclasses.replace(
     transaction={"commit_path": "pyiceberg", "retry_policy": "iceberg"},
     compared_ms=12.0 * MINUTE_MS,
 )
-# Every 100 ms is beyond what a log carries: what waits appends again without a pause, and an hour has 10^9 events.
+# 100 ms exceeds the capacity of a log: waiting transactions append again without a pause, and an hour has 10^9 events.
 LOG = Case(
     "log",
     "appends to a catalog log, 1 table, every 250 ms, S3 Express",

@@ -1,4 +1,4 @@
-"""The two engines against each other: one load, one seed, CPU time of ``run()`` alone."""
+"""Compare the CPU time of ``run()`` of the two engines, with the same workload and seed."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from endive.simulation.compiled.engine import CompiledEngine
 from endive.simulation.reference import ReferenceEngine
 
 _TOLERANCE = 1e-12
-"""Relative; the engines may differ in the order of a sum (SPEC.md, section 5)."""
+"""Relative tolerance; the engines may differ in the order of a sum."""
 
 
 def warm_up(engine: Engine) -> None:
-    """Load the engine, so that the runs that follow pay for nothing but themselves."""
+    """Load the engine, so that following runs are measured without loading time."""
     timed_run(engine, APPENDS.config(WARM_UP_MS))
 
 
 def measure_engines(shorter: float) -> Iterator[Row]:
-    """A row for each case; durations are divided by ``shorter``."""
+    """Return a row for each case; durations are divided by ``shorter``."""
     warm_up(CompiledEngine)
     for case in COMPARED:
         yield _compare(case, *timed_table(ReferenceEngine, case.config(case.compared_ms / shorter)), shorter)
@@ -68,13 +68,12 @@ def _note(duration_ms: float) -> str:
 
 
 def draws(table: pa.Table) -> int:
-    """How many latencies were drawn from the streams of storage and catalog, to within what is cut off at the end of a run.
+    """Return the number of latencies drawn from the streams of storage and catalog, except steps cut off at the end of the run.
 
-    The kernel gives its slots, and with them the positions of streams, to later transactions, so the number is worked out from
-    the rows. Each access to a file is a draw, also within a batch. ``event_count`` counts a batch once, however many accesses it
-    has, so the draws of the catalog are not what it leaves over; they follow from the protocol: a transaction reads the catalog at
-    the start and at each retry, and tries to commit as often (there are no restarts and no aborts for real conflicts here). One
-    that the end cut off is taken to have read and not yet committed.
+    The kernel reuses its slots, and with them the positions of streams, so the number is derived from the rows. Each file access is
+    a draw, also within a batch. ``event_count`` counts a batch once, so the draws of the catalog follow from the protocol: a
+    transaction reads the catalog at the start and at each retry, and attempts the same number of commits (these cases have no
+    restarts and no aborts for real conflicts). A transaction in flight is assumed to have read and not yet committed.
     """
     accesses = sum(pc.sum(table[name]).as_py() for name in IO_COLUMNS)
     requests = 2 * (table.num_rows + pc.sum(table["n_retries"]).as_py())
@@ -83,7 +82,7 @@ def draws(table: pa.Table) -> int:
 
 
 def assert_equal_rows(expected: pa.Table, actual: pa.Table) -> None:
-    """The rows of both engines: integers and words equal, floats to twelve digits."""
+    """Check that the rows of both engines are equal: integers and text exactly, floats to twelve digits."""
     assert actual.num_rows == expected.num_rows, f"{actual.num_rows} rows, not {expected.num_rows}"
     for column in RESULT_SCHEMA:
         ours, theirs = expected[column.name], actual[column.name]

@@ -1,4 +1,4 @@
-"""Estimates of CPU time beside what runs take, for random valid configurations, and the largest cost of an event."""
+"""Compare estimated with measured CPU time of random valid configurations, and find the maximum cost of an event."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from endive.runs.execute import run_experiment
 CONFIGURATIONS = 200
 _SEED = 20_261_118
 _MOST_S = 10.0
-"""Runs that are estimated to take longer are made shorter, so that all of them take some minutes."""
+"""Maximum estimated CPU time; longer runs are shortened, so that all runs together take some minutes."""
 Tree = dict[str, Any]
 
 
@@ -70,7 +70,7 @@ def _measure(tree: Tree, document: Document) -> Row:
 
 
 def _random_tree(rng: np.random.RandomState) -> Tree:
-    """Draw a configuration of a few simulated minutes; some are not valid."""
+    """Return a random configuration of a few simulated minutes; some are invalid."""
     path = rng.choice(["endive", "iceberg", "pyiceberg"])
     kind = rng.choice(["cas", "append", "service"], p=[0.5, 0.2, 0.3])
     tables = int(10 ** rng.uniform(0.0, 4.0))

@@ -1,4 +1,4 @@
-"""What becomes of the compiled engine's speed and memory as runs, tables, classes and picks grow."""
+"""Measure speed and memory of the compiled engine as runs, tables, classes and selections grow."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Tree = dict[str, Any]
 
 
 def measure_growth(shorter: float) -> list[Row]:
-    """Rows for longer runs and larger systems.
+    """Return rows for longer runs and larger systems.
 
-    ``relative`` is the time of a transaction beside that of the row ``beside``, ``bar_us`` the most that it should take.
+    ``relative`` is the time per transaction relative to the row ``beside``, ``bar_us`` the maximum target time.
     """
     warm_up(CompiledEngine)
     hour_ms = HOUR_MS / shorter
@@ -38,7 +38,7 @@ def measure_growth(shorter: float) -> list[Row]:
 
 
 def _larger_systems() -> list[tuple[str, Tree, int]]:
-    """Return systems of which one thing is large, and the number of picks of a transaction."""
+    """Return systems with one large dimension, and the number of selections per transaction."""
     cases: list[tuple[str, Tree, int]] = [("one table", _system(600_000.0), 0)]
     for tables in (1_000, 10_000, 100_000):
         groups = {"num_tables": tables, "num_groups": tables}
@@ -109,7 +109,7 @@ def _relative(rows: list[Row]) -> list[Row]:
 
 
 def measure_memory(shorter: float) -> list[Row]:
-    """Peak memory of long runs of which little is in flight at any time: of the engine, and of ``endive run``."""
+    """Return the peak memory of long runs with few transactions in flight, of the engine and of ``endive run``."""
     note = {"note": "measured at this size; nothing is extrapolated"}
     rows = []
     for transactions in _MEMORY_RUNS:

@@ -1,10 +1,10 @@
 """Measure what an install takes: time, and size by package, in an empty virtual environment.
 
-    python -m benchmarks.install                            # the plain install
-    python -m benchmarks.install probe iceberg screen       # and these extras, each by itself
+    python -m benchmarks.install                            # the plain install, and each extra by itself
+    python -m benchmarks.install probe screen               # the plain install and these extras
 
 Writes ``benchmarks/results/install.json``. Downloads count towards the time, so it depends on the network. In each environment, run
-`endive init`, `endive run` and a command of each extra, which works if the extra is installed, or else prints the line to type.
+`endive init`, `endive run` and the commands of all extras: a command works, or prints the line to type.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -32,42 +33,64 @@ for each in metadata.distributions():
 print(json.dumps(sizes))
 """
 _CATALOG = {"PYICEBERG_CATALOG__LAKE__URI": "sqlite:///catalog.db", "PYICEBERG_CATALOG__LAKE__WAREHOUSE": "file://{folder}"}
-COMMANDS = {
-    "probe": ["probe", ".", "--yes", "--count", "5", "-o", "store.toml"],
-    "iceberg": ["consolidate", "experiments", "--to", "iceberg", "lake.lab.study"],
-    "screen": [
-        "screen",
-        "endive.toml",
-        "--for",
-        "success",
-        "--parameters",
-        "transaction.retry=2..8",
-        "--trajectories",
-        "2",
-        "--seeds",
-        "1",
-    ],
-    "lab": ["lab", "endive.toml", "--", sys.executable, "-c", ""],
+_SCREEN = "endive.toml --for success --parameters transaction.retry=2..8 --trajectories 2 --seeds 1"
+_KERNEL = """
+from jupyter_client.manager import run_kernel
+with run_kernel(kernel_name="python3") as client:
+    reply = client.execute_interactive("import endive, ipywidgets; endive.run('endive.toml')", timeout=300)
+assert reply["content"]["status"] == "ok", reply["content"]
+"""
+COMMANDS: dict[str, tuple[str, list[str]]] = {
+    "probe DIRECTORY": ("probe", ["probe", ".", "--yes", "--count", "5", "-o", "store.toml"]),
+    "probe CATALOG": ("iceberg", ["probe", "lake", "--yes", "--count", "5", "-o", "catalog.toml"]),
+    "consolidate --to iceberg": ("iceberg", ["consolidate", "experiments", "--to", "iceberg", "lake.lab.study"]),
+    "import TABLE": ("iceberg", ["import", "lab.study_transactions", "--catalog", "lake", "--no-answer"]),
+    "screen": ("screen", ["screen", *_SCREEN.split()]),
+    "lab": ("lab", ["lab", "endive.toml", "--", sys.executable, "-c", ""]),
 }
-"""A command of each extra, in a directory with ``endive.toml`` and ``experiments``."""
+"""Endive commands and the extras that they need, for a directory with ``endive.toml`` and ``experiments``."""
+MODULES: dict[str, tuple[Path | None, list[str]]] = {
+    "notebook": (None, ["-c", _KERNEL]),
+    "docs": (ROOT, ["-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", "{folder}/site"]),
+    "clients": (
+        ROOT,
+        ["-m", "verification.clients", "observe", "delta-rs", "--checks", "1", "--results", "{folder}/c.json"],
+    ),
+}
+"""Python calls that work with an extra, and the directory to run them in. They run only with their extra."""
+INCLUDES = {"probe": ("iceberg",), "clients": ("iceberg", "lab")}
+"""Extras whose commands an extra enables as well."""
 
 
-def try_commands(python: Path, folder: Path, env: dict[str, str]) -> dict[str, str]:
-    """Return what a command of each extra does: ``works``, or the line that it prints to type. Raises if it does neither."""
+def try_commands(python: Path, folder: Path, env: dict[str, str], extra: str | None) -> dict[str, str]:
+    """Return the results of the commands of extras: ``works``, or the printed install command.
 
-    def call(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([python, "-m", "endive", *words], capture_output=True, text=True, env=env, cwd=folder)
+    Raises:
+        RuntimeError: A command does neither, or does not work with its extra.
+    """
 
-    call("init", "endive.toml", "--for", "simple").check_returncode()
-    call("run", "endive.toml").check_returncode()
+    def call(*words: str, cwd: Path = folder) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([python, *words], capture_output=True, text=True, env=env, cwd=cwd)
+
+    call("-m", "endive", "init", "endive.toml", "--for", "simple").check_returncode()
+    call("-m", "endive", "run", "endive.toml").check_returncode()
+    call("-m", "endive", *COMMANDS["consolidate --to iceberg"][1])  # `import` needs two snapshots
+    call("-m", "endive", "run", "endive.toml", "--seed", "1").check_returncode()
     found = {}
-    for extra, words in COMMANDS.items():
-        done = call(*words)
-        said = " ".join(done.stderr.split())
-        line = re.search(r"pip install 'endive\[\w+\]'", said)
-        if done.returncode and line is None:
-            raise RuntimeError(f"endive {' '.join(words)}: exit code {done.returncode}: {said}")
-        found[extra] = "works" if line is None else line[0]
+    for name, (needed, words) in COMMANDS.items():
+        done = call("-m", "endive", *words)
+        printed = " ".join(done.stderr.split())
+        line = re.search(r"pip install '\w+\[[\w-]+\]'", printed)
+        must_work = extra is not None and needed in (extra, *INCLUDES.get(extra, ()))
+        if done.returncode and (line is None or must_work):
+            raise RuntimeError(f"endive {' '.join(words)} with {extra}: exit code {done.returncode}: {printed}")
+        found[name] = line[0] if done.returncode and line else "works"
+    if extra in MODULES:
+        where, words = MODULES[extra]
+        done = call(*(word.replace("{folder}", str(folder)) for word in words), cwd=where or folder)
+        if done.returncode:
+            raise RuntimeError(f"python {' '.join(words)} with {extra}: exit code {done.returncode}: {done.stderr}")
+        found[f"python {words[0]} {words[1]}" if words[0] == "-m" else "a Jupyter kernel"] = "works"
     return found
 
 
@@ -86,7 +109,7 @@ def measure(extra: str | None) -> dict[str, Any]:
         work = Path(folder) / "work"
         work.mkdir()
         catalog = {name: value.format(folder=work) for name, value in _CATALOG.items()}
-        commands = try_commands(python, work, {**plain, **catalog})
+        commands = try_commands(python, work, {**plain, **catalog}, extra)
     sizes = {name: round(size / MIB, 1) for name, size in json.loads(listed).items() if name not in ("pip", "setuptools")}
     ordered = dict(sorted(sizes.items(), key=lambda each: (-each[1], each[0])))
     about = {"seconds": round(seconds, 1), "mib": round(sum(sizes.values())), "packages": len(sizes)}
@@ -94,8 +117,9 @@ def measure(extra: str | None) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure the plain install and the extras of the command line."""
-    extras: list[str | None] = [None, *sys.argv[1:]]
+    """Measure the plain install, and the given extras or all but ``dev``."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    extras: list[str | None] = [None, *(sys.argv[1:] or (name for name in declared if name != "dev"))]
     found = {extra or "plain": measure(extra) for extra in extras}
     plain = found["plain"]["mib_by_package"]
     for name, each in found.items():

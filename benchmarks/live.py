@@ -1,4 +1,4 @@
-"""The live page: how long after a change its first answer is there, and the refined one; by the clock, and CPU time of workers."""
+"""Measure the time from a change on the live page to its first and to its refined result, and the CPU time of workers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from endive.serve.pool import CancelToken, Pool
 from endive.serve.presets import DEFAULT
 
 _CHANGES = (8, 16, 24, 32, 40)
-"""Numbers of writers that a slider goes through."""
+"""Numbers of writers that the slider is set to."""
 
 
 def measure_live(shorter: float) -> list[Row]:
-    """Measure what the page opens with, changed several times; medians."""
+    """Measure the default system of the page after several changes; return medians."""
     tree = put(DEFAULT, "simulation.duration_ms", 3_600_000.0 / shorter)
     rows = asyncio.run(_measure([put(tree, "workload.ingest.writers", writers) for writers in _CHANGES]))
     keys = ("first_s", "first_cpu_s", "refined_s", "refined_cpu_s", "all_s", "all_cpu_s")
@@ -33,14 +33,14 @@ async def _measure(trees: list[Tree]) -> list[Row]:
         pool = Pool(Path(folder))
         pool.start()
         try:
-            await _ask(pool, trees[0])  # until workers are there, and kernels are loaded
+            await _ask(pool, trees[0])  # until workers are running and kernels are loaded
             return [await _ask(pool, tree) for tree in trees[1:]]
         finally:
             await pool.close()
 
 
 async def _ask(pool: Pool, tree: Tree) -> Row:
-    """One question: the first answer, the last one, and everything that the page shows."""
+    """Send one request; return the time of the first result, of the last result, and of all content of the page."""
     token, began, cpu = CancelToken(), time.perf_counter(), sum(_cpu_seconds(pool))
     row: Row = {}
     async for event in evaluate(pool, token, Question(await prepare(pool, token, tree))):
@@ -55,7 +55,7 @@ async def _ask(pool: Pool, tree: Tree) -> Row:
 
 
 def _cpu_seconds(pool: Pool) -> Iterator[float]:
-    """CPU time that each worker has used, as Linux tells it."""
+    """Return the CPU time that each worker has used, from Linux's /proc."""
     for process in pool.processes:
         fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         yield (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,4 +1,4 @@
-"""How things are measured: CPU time of runs in this process, and probes in processes of their own."""
+"""Measurement functions: CPU time of runs in this process, and probes in separate processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REPEATS = 9
 
 @dataclass(frozen=True)
 class Timed:
-    """A run, and the CPU time of the engine's ``run()`` alone."""
+    """Run, and the CPU time of the engine's ``run()``."""
 
     cpu_s: float
     setup_cpu_s: float
@@ -43,7 +43,7 @@ class Timed:
 
 
 class RowCounter:
-    """The cheapest sink there is."""
+    """Sink that only counts rows."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -53,14 +53,14 @@ class RowCounter:
 
 
 def cpu_seconds(work: Callable[[], T]) -> tuple[float, T]:
-    """What some work costs, and what comes of it."""
+    """Run a function; return its CPU time and its result."""
     before = time.process_time()
     result = work()
     return time.process_time() - before, result
 
 
 def timed_run(engine: Engine, config: SimulationConfig) -> Timed:
-    """One run, its rows counted and dropped."""
+    """Run a simulation; count and discard its rows."""
     counter = RowCounter()
     setup_s, ready = cpu_seconds(lambda: engine(config, counter))
     cpu_s, _ = cpu_seconds(ready.run)
@@ -68,7 +68,7 @@ def timed_run(engine: Engine, config: SimulationConfig) -> Timed:
 
 
 def steady_run(engine: Engine, config: SimulationConfig) -> Timed:
-    """One run if it is long enough to be measured, else the median of several."""
+    """Run a simulation once if it is long enough to be measured; otherwise return the median of several runs."""
     first = timed_run(engine, config)
     if first.cpu_s >= ENOUGH_S:
         return first
@@ -77,7 +77,7 @@ def steady_run(engine: Engine, config: SimulationConfig) -> Timed:
 
 
 def timed_table(engine: Engine, config: SimulationConfig) -> tuple[Timed, pa.Table]:
-    """One run, its rows kept."""
+    """Run a simulation and keep its rows."""
     batches: list[pa.RecordBatch] = []
     setup_s, ready = cpu_seconds(lambda: engine(config, batches.append))
     cpu_s, _ = cpu_seconds(ready.run)
@@ -86,13 +86,13 @@ def timed_table(engine: Engine, config: SimulationConfig) -> tuple[Timed, pa.Tab
 
 
 def environment_with(variables: Mapping[str, str]) -> dict[str, str]:
-    """The environment of this process with some variables more, in which Python keeps bytecode, as it does unless answer not to."""
+    """Return the environment of this process with further variables; Python may write bytecode."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, **variables}
 
 
 def probe(*arguments: str, environment: Mapping[str, str] | None = None) -> Row:
-    """What ``python -m benchmarks.probe`` measures in a process of its own."""
+    """Run ``python -m benchmarks.probe`` in a separate process and return its measurement."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.probe", *arguments],
         cwd=ROOT,
@@ -106,6 +106,6 @@ def probe(*arguments: str, environment: Mapping[str, str] | None = None) -> Row:
 
 
 def median_of(rows: list[Row], key: str) -> float:
-    """The median of one figure."""
+    """Return the median of one value."""
     values: list[float] = [row[key] for row in rows]
     return statistics.median(values)

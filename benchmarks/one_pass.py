@@ -1,4 +1,4 @@
-"""From a study to its answer: CPU time of all processes, disk and the largest worker, beside an earlier version of the code.
+"""Measure CPU time, disk space and memory from a study to its metrics, and compare with an earlier version of the code.
 
 ``ENDIVE_BEFORE`` names a directory with the earlier source (``git worktree add --detach DIR COMMIT``, then ``DIR/src``); without it
 only this version is measured. CPU times of both are comparable, because they run one after the other on the same machine.
@@ -14,40 +14,68 @@ import time
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from benchmarks.measure import ROOT
 from benchmarks.pipeline import CORES, LIGHT, _memory_mib
 
-_ROWS = 4_000_000
-_SEEDS = 4
+_ROWS = (25_000_000, 100_000_000)
+"""Numbers of rows of the study. The earlier version is measured with the first only, because it takes minutes."""
+_SEEDS = 8
+_BASIC = """
+SELECT filename, workload_class, count(*), avg(CAST(status = 'committed' AS DOUBLE)), count(*) FILTER (status = 'aborted'),
+    quantile_cont(commit_latency, [0.5, 0.95, 0.99]) FILTER (status = 'committed')
+FROM read_parquet('{files}', filename = true) GROUP BY filename, workload_class
+"""
+"""Counts, success and percentiles of each run and class."""
 
 
 def measure_one_pass(shorter: float) -> list[dict[str, Any]]:
-    """Rows for each version, with the ratio of the CPU times."""
-    versions = {"this version": ROOT / "src"}
-    if "ENDIVE_BEFORE" in os.environ:
-        versions = {"before": Path(os.environ["ENDIVE_BEFORE"]), **versions}
-    for source in versions.values():
-        _measure("compile kernels", source, 10_000.0)
-    rows = [_measure(name, source, _ROWS / shorter) for name, source in versions.items()]
-    return [{**row, "ratio": rows[0]["cpu_s"] / row["cpu_s"]} for row in rows]
+    """Return rows for each size and version, with the ratio of the CPU time of the first version of the size to their own."""
+    before = os.environ.get("ENDIVE_BEFORE")
+    here = ROOT / "src"
+    if before:
+        _measure("compile kernels", Path(before), 10_000.0, consolidate=True)
+    _measure("compile kernels", here, 10_000.0)
+    found = []
+    for size in (rows / shorter for rows in _ROWS):
+        versions = [_measure("before", Path(before), size, consolidate=True)] if before and size <= _ROWS[0] else []
+        versions += [_measure("this version", here, size), _measure("this version, no rows kept", here, size, "--rows", "none")]
+        found += [{**row, "ratio": versions[0]["cpu_s"] / row["cpu_s"]} for row in versions]
+    return found
 
 
-def _measure(name: str, source: Path, rows: float) -> dict[str, Any]:
+def _measure(name: str, source: Path, rows: float, *options: str, consolidate: bool = False) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="endive-bench-") as folder:
         study, out = Path(folder) / "light.toml", Path(folder) / "out"
         study.write_text(LIGHT.format(last_seed=_SEEDS - 1, duration_ms=rows / (_SEEDS * 30.0) * 1000.0))
         master = ("--master", f"local[{CORES},4]")
-        sweep_s, sweep_mib = _watch(source, "sweep", str(study), "-o", str(out), *master)
+        sweep_s, sweep_mib = _watch(source, "sweep", str(study), "--out", str(out), *options, *master)
+        merge_s, merge_mib = _watch(source, "consolidate", str(out), *master) if consolidate else (0.0, 0.0)
         metrics_s, metrics_mib = _watch(source, "metrics", str(out), *master)
         size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+        keeps_rows = not options and not consolidate
+        duckdb_s = _duckdb_cpu_seconds(out) if keeps_rows else None
+        again_s = _watch(source, "metrics", str(out), "--warmup", "1h", *master)[0] if keeps_rows else None
     return {
-        "case": f"{name}: sweep and metrics of {rows:,.0f} rows",
+        "case": f"{name}: {rows:,.0f} rows",
         "sweep_cpu_s": sweep_s,
+        "consolidate_cpu_s": merge_s,
         "metrics_cpu_s": metrics_s,
-        "cpu_s": sweep_s + metrics_s,
+        "cpu_s": sweep_s + merge_s + metrics_s,
+        "duckdb_cpu_s": duckdb_s,
+        "measure_again_cpu_s": again_s,
         "disk_mib": size / 2**20,
-        "largest_worker_mib": max(sweep_mib, metrics_mib),
+        "largest_worker_mib": max(sweep_mib, merge_mib, metrics_mib),
     }
+
+
+def _duckdb_cpu_seconds(out: Path) -> float:
+    """Return the CPU time in which DuckDB computes counts, success and percentiles of each run and class."""
+    query = _BASIC.format(files=out / "*" / "*" / "results.parquet")
+    started = time.process_time()
+    duckdb.sql(query).fetchall()
+    return time.process_time() - started
 
 
 def _watch(source: Path, *arguments: str) -> tuple[float, float]:

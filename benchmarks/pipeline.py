@@ -1,4 +1,4 @@
-"""The data pipeline: what Spark adds to a sweep, and how consolidation and metrics grow with the rows."""
+"""Measure the data pipeline: the overhead of Spark in a sweep, and consolidation and metrics by number of rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ runtime = {{ mean = 180_000, sigma = 1.5 }}
 inter_arrival = {{ scale = 100.0 }}
 operation_types = {operation_types}
 """
-"""What sweeps that are measured have in common: long transactions on one table of an object store."""
+"""Common configuration of measured sweeps: long transactions on one table in an object store."""
 _SWEEP = """
 [sweep]
 seeds = "0-19"
@@ -38,7 +38,7 @@ CORES = 2
 
 
 def measure_pipeline(shorter: float) -> list[dict[str, Any]]:
-    """The overhead of a sweep of 200 runs of about half a second each."""
+    """Measure the overhead of a sweep of 200 runs of about 0.5 s each."""
     with tempfile.TemporaryDirectory(prefix="endive-bench-") as folder:
         return [_overhead(Path(folder), shorter)]
 
@@ -68,7 +68,7 @@ _SEEDS = 10
 
 
 def measure_scale(shorter: float) -> list[dict[str, Any]]:
-    """Consolidation and metrics of half as many and of 50 million rows, made by a sweep."""
+    """Measure consolidation and metrics of 25 and 50 million rows of a sweep."""
     rows = [_scaled(_ROWS / shorter / 2.0), _scaled(_ROWS / shorter)]
     for row in rows:
         for what in ("consolidate", "metrics"):
@@ -91,7 +91,7 @@ def _scaled(rows: float) -> dict[str, Any]:
 
 
 def _watched(*arguments: str) -> tuple[float, float, float]:
-    """Run a command; seconds, and the peak memory of its driver (Python and JVM together) and of its largest worker."""
+    """Run a command; return seconds and the peak memory of its driver (Python and JVM) and of its largest worker."""
     started = time.perf_counter()
     command = [sys.executable, "-m", "endive", *arguments, "--json"]
     driver = worker = 0.0
@@ -106,7 +106,7 @@ def _watched(*arguments: str) -> tuple[float, float, float]:
 
 
 def _memory_mib(pid: int) -> tuple[float, float, float]:
-    """Resident memory of a driver, of its JVM, and of the largest of their other descendants."""
+    """Return the resident memory of a driver and its JVM, and of the largest of their other descendants."""
     parents: dict[int, int] = {}
     names: dict[int, str] = {}
     resident: dict[int, float] = {}
@@ -152,7 +152,7 @@ def _overhead(folder: Path, shorter: float) -> dict[str, Any]:
 
 
 def spark_startup_s() -> float:
-    """Seconds until a session has run a first job in Python."""
+    """Return the seconds until a session has run a first job in Python."""
     program = (
         "from endive.pipeline.session import SparkOptions, spark_session\n"
         f"with spark_session(SparkOptions('local[{CORES},4]')) as spark:\n"
@@ -164,7 +164,7 @@ def spark_startup_s() -> float:
 
 
 def told_by(*arguments: str) -> dict[str, Any]:
-    """What a command of Endive tells with ``--json``."""
+    """Return the output of an Endive command with ``--json``."""
     command = [sys.executable, "-m", "endive", *arguments, "--json"]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     answer: dict[str, Any] = json.loads(done.stdout)

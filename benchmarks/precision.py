@@ -1,8 +1,8 @@
-"""From a question to an answer: CPU time with a precision, and with the fixed number of seeds that gives the same precision.
+"""Compare the CPU time of studies with ``--precision`` and with a fixed number of seeds of the same precision.
 
-Studies of the gallery run in their quick form, in this process. With a fixed number of seeds, every point gets as many as the point
-that needs most; their intervals are then the same or narrower. The row also has the seeds of the file, and how wide the widest
-interval is with them, in multiples of the precision.
+Studies of the gallery run in their quick form, in this process. With a fixed number of seeds, every point gets the maximum number
+of seeds that a point needs, so intervals are equal or narrower. The row also contains the seeds of the file and their widest
+interval, in multiples of the precision.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FILE_SEEDS = 5
 
 
 def measure_precision(shorter: float) -> list[dict[str, Any]]:
-    """Rows for each study, and one for all of them."""
+    """Return a row for each study, and one for all of them."""
     studies = STUDIES if shorter == 1.0 else STUDIES[2:3]
     rows = [_measure(name) for name in studies]
     precise, fixed, file = (sum(row[name] for row in rows) for name in ("precise_cpu_s", "fixed_cpu_s", "file_cpu_s"))
@@ -80,7 +80,7 @@ def _measure(name: str) -> dict[str, Any]:
 
 
 def _with_seeds(plan: SweepPlan, seeds: int) -> SweepPlan:
-    """Return a plan that is complete with a number of seeds, and is measured by the same precision."""
+    """Return a plan with a fixed number of seeds, measured by the same precision."""
     bound = Precision(PRECISION.value, PRECISION.shares_only, seeds)
     return replace(plan, seeds=tuple(range(seeds)), precision=bound, counts={})
 
@@ -91,7 +91,7 @@ def _widest(reached: Mapping[str, Reached]) -> float:
 
 
 def _run(plan: SweepPlan, subjects: tuple[Subject, ...]) -> tuple[float, SweepPlan, Mapping[str, Reached]]:
-    """Run a plan, with the seeds that it turns out to need; return the CPU time, the plan and what was reached."""
+    """Run a plan with the seeds that it needs; return the CPU time, the plan and the reached precision."""
     threads = LocalThreads()
     started = time.process_time()
     with tempfile.TemporaryDirectory(prefix="endive-bench-") as folder:

@@ -1,6 +1,6 @@
-"""Measurements that need a fresh process: ``python -m benchmarks.probe memory light compiled 1e9``. Prints one JSON object.
+"""Take measurements that need a new process: ``python -m benchmarks.probe memory light compiled 1e9``. Prints one JSON object.
 
-Nothing but the standard library is imported before the clock is started.
+Only the standard library is imported before the clock is started.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 _STATUS = Path("/proc/self/status")
 _FORGET_PEAK = "5"
-"""Written to clear_refs, makes Linux take the present size for the peak (proc(5))."""
+"""Value for clear_refs that resets the peak memory to the current size on Linux (proc(5))."""
 
 
 def peak_rss_mib() -> float:
-    """The most memory that this process has held.
+    """Return the peak memory of this process.
 
-    Linux hands ``ru_maxrss`` down from the process that started this one, so there the kernel's own mark (VmHWM) is read.
+    On Linux a process inherits ``ru_maxrss`` from its parent, so the kernel's VmHWM is read instead.
     """
     if _STATUS.exists():
         line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM"))
@@ -41,7 +41,7 @@ def peak_rss_mib() -> float:
 
 
 def forget_peak() -> None:
-    """Take the present size for the peak, where the system lets us."""
+    """Reset the peak memory to the current size, if the system supports it."""
     gc.collect()
     try:
         Path("/proc/self/clear_refs").write_text(_FORGET_PEAK)
@@ -50,7 +50,7 @@ def forget_peak() -> None:
 
 
 def memory(case_name: str, engine_name: str, duration_ms: float) -> dict[str, Any]:
-    """How much more than a process with a warm engine a run needs: its arrays, its rows and its configuration."""
+    """Measure the additional memory of a run over a process with a loaded engine: arrays, rows and configuration."""
     from benchmarks.cases import CASES, WARM_UP_MS
     from benchmarks.measure import timed_run
 
@@ -70,9 +70,9 @@ def memory(case_name: str, engine_name: str, duration_ms: float) -> dict[str, An
 
 
 def run_command(file: str) -> dict[str, Any]:
-    """How much memory and CPU time ``endive run`` of a file needs, with its rows written and measured.
+    """Measure memory and CPU time of ``endive run`` of a file, including writing and measuring its rows.
 
-    A child begins with the peak of the process that started it; this one has imported nothing, so its own is small.
+    A child process inherits the peak memory of its parent; this process has imported nothing, so its peak is small.
     """
     with tempfile.TemporaryDirectory(prefix="endive-bench-") as name:
         answer = Path(name) / "answer.json"
@@ -100,7 +100,7 @@ def _engine(name: str) -> Engine:
 
 
 def compile_kernel(features: str) -> dict[str, Any]:
-    """How long a fresh interpreter takes to compile the kernel with these features."""
+    """Measure the time in which a new interpreter compiles the kernel with these features."""
     wall, cpu = time.perf_counter(), time.process_time()
     from endive.simulation.compiled.features import Features
     from endive.simulation.compiled.kernel import ENTRIES
@@ -111,7 +111,7 @@ def compile_kernel(features: str) -> dict[str, Any]:
 
 
 def imports(module: str) -> dict[str, Any]:
-    """How long a fresh interpreter takes to import a module."""
+    """Measure the time in which a new interpreter imports a module."""
     before = time.perf_counter()
     importlib.import_module(module)
     return {"module": module, "wall_s": time.perf_counter() - before}

@@ -1,4 +1,4 @@
-"""What the reference engine costs beside the SimPy that it is built on, and how much memory it needs when it streams."""
+"""Measure the overhead of the reference engine over SimPy, and its memory when streaming."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from endive.simulation.rows import BATCH_ROWS
 _REPEATS = 3
 _SIMULATED_MS = 3.0 * MINUTE_MS
 _ROWS_AT_ONCE = 1.1 * BATCH_ROWS
-"""The shorter of the streaming runs fills a batch, since up to a batch of rows is held however short a run is."""
+"""Number of rows of the shorter streaming run, more than a batch, because up to a batch of rows is always in memory."""
 
 Plan = list[tuple[float, int, float]]
-"""For each transaction when it is submitted, how many timeouts it takes, and how long each is."""
+"""Submission time, number of timeouts and duration of each timeout, by transaction."""
 
 
 def measure_reference(shorter: float) -> Row:
-    """The whole of ``reference.json``."""
+    """Return the content of ``reference.json``."""
     return {"simpy": _beside_simpy(_SIMULATED_MS / shorter), "streaming": _streaming(shorter)}
 
 

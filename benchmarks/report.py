@@ -1,4 +1,4 @@
-"""A report of a finished sweep: how long it takes and how large it is. Its runs are small: a report is made of metrics alone."""
+"""Measure time and size of a report of a finished sweep. Its runs are small, because a report only reads metrics."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SEEDS = 3
 
 
 def measure_report(shorter: float) -> list[dict[str, Any]]:
-    """The report of a sweep of 1,000 points with three seeds each, measured before."""
+    """Measure the report of a sweep of 1,000 points with three seeds each; metrics exist already."""
     with tempfile.TemporaryDirectory(prefix="endive-bench-") as name:
         folder = Path(name)
         sweep, root = folder / "points.toml", folder / "out"

@@ -1,4 +1,4 @@
-"""What a catalog read costs as the catalog grows: a snapshot shares its tables with the catalog, so it should cost the same."""
+"""Measure the cost of a catalog read by catalog size. Snapshots share tables with the catalog, so it should be constant."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ROUNDS = 31
 
 
 def measure_snapshots(shorter: float) -> Row:
-    """Medians over rounds that alternate between a small and a large catalog."""
+    """Return medians over rounds that alternate between a small and a large catalog."""
     small = InstantCatalog(1, (1,))
     large = InstantCatalog(1_000, (1_000,) * 1_000)
     reads = int(_READS / shorter)

@@ -1,4 +1,4 @@
-"""What one waits for: a first run with an empty cache, kernels that have to be compiled, later runs, a small study, imports."""
+"""Measure waiting times: first run with an empty cache, kernel compilation, later runs, a small study, imports."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _KERNELS = (
 _EXAMPLE = "examples/mixed.toml"
 _ARCHIVE_SECONDS = 300.0
 _STUDY = "load_by_provider"
-"""What ``make run`` runs."""
+"""Study that ``make run`` runs."""
 
 
 def measure_startup() -> list[Row]:
-    """Rows for commands, kernels and imports. Times of commands are those of their own processes, not of what runs beside."""
+    """Return rows for commands, kernels and imports. Times of commands exclude background processes."""
     return [*_commands(), *(_compilation(features) for features in _KERNELS), *(_import(module) for module in _MODULES)]
 
 
@@ -50,14 +50,14 @@ def _commands() -> list[Row]:
 
 
 def _wait_for_archive(cache: Path) -> None:
-    """Wait until the classes of Spark are archived, which is done beside the first session: a start is warm when it finds them."""
+    """Wait until the class archive of Spark is written, in the background of the first session; later starts use it."""
     end = time.monotonic() + _ARCHIVE_SECONDS
     while time.monotonic() < end and not list((cache / "classes").glob("*.jsa")):
         time.sleep(1.0)
 
 
 def _command(environment: Mapping[str, str], *arguments: str) -> Row:
-    """Run a command of Endive to its end; seconds by the clock, and of CPU time of it and the processes that it waited for."""
+    """Run an Endive command; return elapsed seconds, and CPU seconds of the command and the processes that it waited for."""
     before = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, "-m", "endive", *arguments],

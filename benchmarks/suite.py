@@ -1,4 +1,4 @@
-"""A large suite, by a sample: 1,610 configurations x 5 seeds of an hour each, 274 million transactions, run by ``endive sweep``."""
+"""Estimate a large suite from a sample: 1,610 configurations x 5 seeds of an hour, 274 million transactions (``endive sweep``)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ seeds = "0-4"
 "storage.provider" = ["s3", "s3x"]
 "transaction.inter_arrival.scale" = [30, 50, 80, 130, 220, 400, 700, 1200]
 """
-"""Loads such that a run has some 37,000 transactions on average; those of the suite have 34,000."""
+"""Sample whose runs have about 37,000 transactions on average; runs of the suite have 34,000."""
 _TRANSACTIONS = 274_000_000
 
 
 def measure_suite(shorter: float) -> list[dict[str, Any]]:
-    """How long the suite would take on this machine: the sample without the start of Spark, scaled by transactions."""
+    """Estimate the time of the suite on this machine: the sample without the start of Spark, scaled by transactions."""
     with tempfile.TemporaryDirectory(prefix="endive-bench-") as name:
         path = Path(name) / "suite.toml"
         path.write_text(BASE.format(duration_ms=3_600_000.0 / shorter, operation_types="{ fast_append = 1.0 }") + _SAMPLE)

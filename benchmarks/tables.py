@@ -1,4 +1,4 @@
-"""Results as tables on the terminal."""
+"""Print results as tables on the terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
     "engines": ("case", "transactions", "reference_txn_per_s", "compiled_txn_per_s", "ratio", "ns_per_draw", "peak_mib"),
     "growth": ("case", "transactions", "us_per_txn", "relative", "bar_us", "cpu_s", "estimated_cpu_s"),
     "estimates": ("case", "within_3", "median_error", "largest_error", "us_per_event"),
-    "one_pass": ("case", "sweep_cpu_s", "metrics_cpu_s", "cpu_s", "disk_mib", "largest_worker_mib", "ratio"),
+    "one_pass": ("case", "cpu_s", "ratio", "measure_again_cpu_s", "duckdb_cpu_s", "disk_mib", "largest_worker_mib"),
     "precision": ("case", "points", "runs", "precise_cpu_s", "fixed_seeds", "fixed_cpu_s", "ratio", "file_cpu_s", "file_widest"),
     "memory": ("case", "transactions", "peak_mib", "peak_rss_mib", "cpu_s"),
     "startup": ("case", "wall_s", "cpu_s"),
@@ -32,7 +32,7 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
 
 
 def print_part(console: Console, name: str, result: Any) -> None:
-    """One part of the results."""
+    """Print one part of the results."""
     if name == "reference":
         _print_rows(console, "simpy", [result["simpy"]])
         _print_rows(console, "streaming", [result["streaming"]["once"], result["streaming"]["four_times"]])
@@ -50,7 +50,7 @@ def _print_rows(console: Console, title: str, rows: Sequence[Row]) -> None:
 
 
 def print_bars(console: Console, bars: Iterable[Bar]) -> None:
-    """What was hoped for beside what was seen."""
+    """Print targets and measured values."""
     table = Table(title="bars", title_justify="left")
     for name in ("figure", "bar", "seen", "cleared"):
         table.add_column(name, justify="left" if name == "figure" else "right")
