@@ -74,3 +74,11 @@ def test_the_example_of_the_documentation() -> None:
     p50, p95 = weighted_percentiles(ages, weights, none, none, [0.5, 0.95])
     assert p50.value == 60.0
     assert p95.value == 120.0
+
+
+def test_the_bound_of_a_higher_percentile_is_not_lower() -> None:
+    ages, weights = np.array([*[1.0] * 40, *[1_000.0] * 5]), np.array([*[1.0] * 40, *[100.0] * 5])
+    p50, p95, p99 = weighted_percentiles(ages, weights, np.zeros(0), np.zeros(0), [0.5, 0.95, 0.99])
+    assert p50.value == 1_000.0
+    assert p95.value is None
+    assert (p95.at_least, p99.at_least) == (1_000.0, 1_000.0)

@@ -1,12 +1,13 @@
 """Measure freshness: the age of the oldest data of a commit when it becomes visible, for classes with writers or a committer.
 
-The age counts from the start of the collection of the data (column ``t_data_start``). Percentiles are over data, not over commits:
-a commit counts by the time from that start to its submission. Data of an aborted transaction belongs to the next commit of its
-writer.
+The age starts when the collection of the data starts (column ``t_data_start``). Percentiles are over data, not over commits: the
+weight of a commit is the time from that start to its submission. Data of an aborted transaction is part of the next commit of the
+same writer.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -109,7 +110,7 @@ def weighted_percentiles(
         weights: Weights of these ages.
         waiting_ms: Ages so far of data that is not visible.
         waiting_weights: Weights of these ages.
-        shares: Percentiles as shares.
+        shares: Percentiles as shares, in ascending order.
     """
     ages, all_weights = np.concatenate((ages_ms, waiting_ms)), np.concatenate((weights, waiting_weights))
     highest = np.concatenate((ages_ms, np.full(len(waiting_ms), np.inf)))
@@ -118,14 +119,22 @@ def weighted_percentiles(
     if not len(ages):
         return [NOTHING for _ in shares]
     waiting = float(waiting_weights.sum() / all_weights.sum())
-    found = []
+    found: list[Bounded] = []
     for share in shares:
-        if len(ages) < fewest(share):
-            found.append(bound_of_few(len(ages), SortedValues(np.sort(ages)).at, share))
-            continue
         low, high = _weighted_quantile(ages, all_weights, share), _weighted_quantile(highest, all_weights, share)
-        found.append(Bounded(high if waiting <= (1.0 - share) / 2.0 else None, low, high))
+        bounded = Bounded(high if waiting <= (1.0 - share) / 2.0 else None, low, high)
+        if len(ages) < fewest(share):
+            lower = max((each.at_least for each in found if each.at_least is not None), default=None)
+            bounded = _raise_bound(bound_of_few(len(ages), SortedValues(np.sort(ages)).at, share), lower)
+        found.append(bounded)
     return found
+
+
+def _raise_bound(bounded: Bounded, lower: float | None) -> Bounded:
+    """Return a percentile of few values that is at least the bound of a lower percentile, which counts data by its weight."""
+    if lower is None or (bounded.at_least is not None and bounded.at_least >= lower):
+        return bounded
+    return Bounded(bounded.value, lower, math.inf)
 
 
 def _weighted_quantile(values: Floats, weights: Floats, share: float) -> float:

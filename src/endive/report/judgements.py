@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from endive.analysis.conditions import Condition, format_metric
+from endive.analysis.conditions import Condition, Sign, format_metric
 from endive.analysis.estimates import CONFIDENCE, Estimate
 from endive.formatting import finite, join_ends
 from endive.output_files import write_text
 from endive.studies.frontier import estimate_condition
 from endive.studies.measure import RunMetrics
 
+_RELATIONS: dict[Sign, tuple[str, str]] = {
+    "<": ("not below", "below"),
+    "<=": ("above", "at or below"),
+    ">": ("not above", "above"),
+    ">=": ("below", "at or above"),
+}
+"""Relation of a value to the threshold: if the condition does not hold, and if it holds."""
+_OF_A = re.compile(r"\s*\bof\s+A$")
+
 
 @dataclass(frozen=True)
 class Judgement:
     """Evaluated condition on an alternative: whether the mean meets it, and whether the interval excludes the opposite.
 
-    Without an estimate ``holds`` is True, so that a check without a measurement fails.
+    Without an estimate, or with a bound that does not decide the condition, ``holds`` is True, so that the check fails.
     """
 
     condition: Condition
@@ -30,10 +41,12 @@ class Judgement:
 
 
 def judge_estimate(condition: Condition, found: Estimate | None) -> Judgement:
-    """Judge a condition by the mean of an estimate."""
+    """Judge a condition by the mean of an estimate. A bound meets the condition if any value beyond it does."""
     if found is None:
         return Judgement(condition, None, holds=True, clear=False)
-    return Judgement(condition, found, condition.holds(found.mean), clear=condition.verdict(found.low, found.high) != "open")
+    verdict = condition.verdict(found.low, found.high)
+    holds = verdict != "fails" if found.kind == "bound" else condition.holds(found.mean)
+    return Judgement(condition, found, holds, clear=verdict != "open")
 
 
 def judge_runs(condition: Condition, runs: Sequence[RunMetrics]) -> Judgement:
@@ -42,20 +55,29 @@ def judge_runs(condition: Condition, runs: Sequence[RunMetrics]) -> Judgement:
 
 
 def describe_judgement(each: Judgement, name: str = "B") -> str:
-    """Return PASS or FAIL, the condition, and the measured value."""
-    verdict, condition = "FAIL" if each.holds else "PASS", each.condition
-    if each.estimate is None:
-        return f"{verdict}: fail if {condition.text}; could not be measured in {name}"
-    values = (each.estimate.mean, each.estimate.low, each.estimate.high)
-    if condition.relative:
-        mean, low, high = (f"{100.0 * value:.4g}%" for value in values)
-        mean += " of the baseline"
-    else:
-        mean, low, high = (format_metric(condition.metric, value) for value in values)
-    measured = f"{verdict}: fail if {condition.text}; measured {mean}"
-    if low == "-":
-        return f"{measured} (one seed: no interval)"
-    return f"{measured} ({join_ends(low, high)}){'' if each.clear else '; the interval includes the threshold'}"
+    """Return PASS or FAIL with the measured value and the threshold: ``PASS: success is 99.9% (99.7–99.98%), not below 99%.``"""
+    verdict, condition, found = "FAIL" if each.holds else "PASS", each.condition, each.estimate
+    subject, _, threshold = (part.strip() for part in condition.text.partition(condition.sign))
+    if found is None:
+        return f"{verdict}: {subject} could not be measured in {name}. A condition without a measurement counts as met."
+    threshold = _OF_A.sub("", threshold)
+    relation = _RELATIONS[condition.sign][each.holds]
+    if found.kind == "never":
+        return f"{verdict}: {subject} is infinite because transactions abort, {relation} {threshold}."
+    if found.kind == "bound":
+        possibly = "" if each.clear else "possibly "
+        return f"{verdict}: {subject} is at least {_format_value(condition, found.low)}, {possibly}{relation} {threshold}."
+    mean, low, high, limit = (_format_value(condition, value) for value in (found.mean, found.low, found.high, condition.value))
+    has_interval = math.isfinite(found.low)
+    just = "just " if mean == limit and relation in ("below", "above") else ""
+    value = f"{mean} of the baseline" if condition.relative else mean
+    interval = join_ends(low, high) if has_interval else "one seed: no interval"
+    more = " The interval includes the threshold." if has_interval and not each.clear else ""
+    return f"{verdict}: {subject} is {value} ({interval}), {just}{relation} {threshold}.{more}"
+
+
+def _format_value(condition: Condition, value: float) -> str:
+    return f"{100.0 * value:.4g}%" if condition.relative else format_metric(condition.metric, value)
 
 
 def judgement_as_data(each: Judgement, name: str = "B") -> dict[str, Any]:
@@ -81,9 +103,9 @@ def write_junit(path: Path, suite: str, judged: Mapping[str, Sequence[Judgement]
         judged: Judgements by the name of the configuration, which is the class name of its test cases.
     """
     cases = [(name, each) for name, judgements in judged.items() for each in judgements]
-    counts = {"tests": str(len(cases)), "failures": str(sum(each.holds for _, each in cases)), "errors": "0", "skipped": "0"}
+    counts = {"tests": str(len(cases)), "failures": str(sum(each.holds for _, each in cases)), "errors": "0"}
     root = ElementTree.Element("testsuites", {"name": "Endive", **counts})
-    parent = ElementTree.SubElement(root, "testsuite", {"name": suite, **counts})
+    parent = ElementTree.SubElement(root, "testsuite", {"name": suite, **counts, "skipped": "0"})
     for name, each in cases:
         case = ElementTree.SubElement(parent, "testcase", {"classname": name, "name": f"fail if {each.condition.text}"})
         sentence = describe_judgement(each, name)
