@@ -12,7 +12,7 @@ __all__ = ["ConflictDetector", "PartitionOverlapConflictDetector", "Probabilisti
 
 
 class ProbabilisticConflictDetector(ConflictDetector):
-    """Detector that reports an overlap as a real conflict with a fixed probability, for operations that can conflict."""
+    """Detector that reports an overlap as a real conflict with a fixed probability, if the operation can conflict."""
 
     def __init__(self, real_conflict_probability: float, rng: RandomSource | None = None) -> None:
         if not 0.0 <= real_conflict_probability <= 1.0:
@@ -25,11 +25,11 @@ class ProbabilisticConflictDetector(ConflictDetector):
         return ProbabilisticConflictDetector(self.real_conflict_probability, rng)
 
     def is_real_conflict(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
-        """Draw the outcome, if the operation can conflict."""
+        """Return a random outcome, or False if the operation cannot conflict."""
         return txn.can_have_real_conflict() and self.changes_same_files(txn, current_snapshot, start_snapshot)
 
     def changes_same_files(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
-        """Draw the outcome."""
+        """Return a random outcome, for any operation."""
         return self._rng.random_sample() < self.real_conflict_probability
 
 
@@ -39,7 +39,7 @@ class PartitionOverlapConflictDetector(ConflictDetector):
     def is_real_conflict(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
         """Return whether a written partition has changed since the start, if the operation can conflict.
 
-        Versions of partitions are compared one by one. If the transaction does not track them, all partitions of a table count.
+        Versions are compared by partition. If the transaction does not track partitions, all partitions of a table count.
         """
         return txn.can_have_real_conflict() and self.changes_same_files(txn, current_snapshot, start_snapshot)
 

@@ -1,11 +1,11 @@
 """Keyed random streams: every draw is a function of its key and its index.
 
-The key of a stream is made of the seed of the run, the name of a workload class, the ordinal of a transaction in that class and the
-purpose of the draw. A stream yields uniforms in the open interval (0, 1), one for each value of a distribution; its only state is
-the number of draws.
+The key of a stream combines the seed of the run, the name of a workload class, the ordinal of a transaction in that class and the
+purpose of the draw. A stream yields uniform random numbers in the open interval (0, 1), one per value of a distribution; its only
+state is the number of draws.
 
-No draw depends on other transactions, so two engines, two orders of events, or two configurations with the same seed
-see the same arrivals, runtimes and latencies.
+No draw depends on other transactions, so two engines, two orders of events, or two configurations with the same seed have the same
+arrivals, runtimes and latencies.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BLOCK = 64
 
 
 class Purpose(IntEnum):
-    """Purpose of a stream. Separate purposes keep other streams unchanged when one draws more."""
+    """Purpose of a stream. An additional draw for one purpose does not change the streams of other purposes."""
 
     ARRIVAL = 1
     RUNTIME = 2
@@ -45,25 +45,25 @@ class Purpose(IntEnum):
 
 
 def name_key(name: str) -> int:
-    """Return a word for a name, the same on every machine and in every process (unlike ``hash``)."""
+    """Return a 64-bit key for a name, the same on every machine and in every process (unlike ``hash``)."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
 
 
 def run_key(seed: int) -> int:
-    """Return the key at the root of all streams of a run."""
+    """Return the root key of all streams of a run."""
     return derive(GOLDEN, seed & MASK)
 
 
 class RandomSource(Protocol):
-    """Generator as distributions use it: ``np.random.RandomState`` or ``Stream``."""
+    """Random generator as used by distributions: ``np.random.RandomState`` or ``Stream``."""
 
     def random_sample(self) -> float:
-        """Return a uniform in [0, 1)."""
+        """Return a uniform random number in [0, 1)."""
         ...
 
 
 class Stream:
-    """The draws of one transaction for one purpose, with the method names of ``np.random.RandomState``.
+    """Stream of one transaction for one purpose, with the method names of ``np.random.RandomState``.
 
     >>> stream = Stream(derive(run_key(42), Purpose.STORAGE))
     >>> 0.0 < stream.random_sample() < 1.0
@@ -80,11 +80,11 @@ class Stream:
 
     @property
     def draws(self) -> int:
-        """Number of uniforms drawn so far."""
+        """Number of random numbers drawn so far."""
         return self._index
 
     def random_sample(self) -> float:
-        """Return the next uniform in (0, 1)."""
+        """Return the next uniform random number in (0, 1)."""
         index = self._index
         self._index = index + 1
         if index < _SINGLE_DRAWS:
@@ -98,7 +98,7 @@ class Stream:
     rand = random_sample
 
     def largest_sample(self, count: int) -> float:
-        """Return the largest of the next ``count`` uniforms."""
+        """Return the maximum of the next ``count`` uniform random numbers."""
         index = self._index
         self._index = end = index + count
         if end <= _SINGLE_DRAWS:
@@ -109,30 +109,30 @@ class Stream:
         return max(self._block[position : position + count])
 
     def _load(self, index: int, count: int = 1) -> int:
-        """Compute the next draws as an array: for a long stream this takes a tenth of the time."""
+        """Compute the next draws as an array, which takes a tenth of the time for a long stream."""
         indices = np.arange(index, index + max(count, _BLOCK), dtype=np.uint64)
         self._block = keyed_uniform(self._key, indices).tolist()  # type: ignore[arg-type, attr-defined]
         self._block_start = index
         return 0
 
     def uniform(self, low: float = 0.0, high: float = 1.0) -> float:
-        """Return the next uniform in (low, high)."""
+        """Return the next uniform random number in (low, high)."""
         return low + (high - low) * self.random_sample()
 
     def standard_normal(self) -> float:
-        """Return the next standard normal."""
+        """Return the next standard normal random number."""
         return normal_quantile(self.random_sample(), QUANTILES)
 
     def normal(self, loc: float = 0.0, scale: float = 1.0) -> float:
-        """Return the next normal with mean ``loc`` and standard deviation ``scale``."""
+        """Return the next normal random number with mean ``loc`` and standard deviation ``scale``."""
         return loc + scale * self.standard_normal()
 
     def lognormal(self, mean: float = 0.0, sigma: float = 1.0) -> float:
-        """Return the next lognormal; its logarithm has mean ``mean`` and standard deviation ``sigma``."""
+        """Return the next lognormal random number; its logarithm has mean ``mean`` and standard deviation ``sigma``."""
         return math.exp(self.normal(mean, sigma))
 
     def exponential(self, scale: float = 1.0) -> float:
-        """Return the next exponential with mean ``scale``."""
+        """Return the next exponential random number with mean ``scale``."""
         return -scale * math.log1p(-self.random_sample())
 
     def randint(self, low: int, high: int | None = None) -> int:
@@ -142,7 +142,7 @@ class Stream:
         return low + int(self.random_sample() * (high - low))
 
     def choice(self, a: int | Sequence[int], p: Sequence[float] | None = None) -> int:
-        """Return one of ``a`` (or of range(a)), with probabilities ``p``."""
+        """Return an element of ``a`` (or of range(a)), with probabilities ``p``."""
         values = range(a) if isinstance(a, int) else a
         if p is None:
             return values[self.randint(len(values))]
@@ -161,7 +161,7 @@ class Stream:
 
 
 class TransactionStreams:
-    """The streams of one transaction, created on first use."""
+    """Random streams of one transaction, created on first use."""
 
     __slots__ = ("_key", "_streams")
 
@@ -170,22 +170,22 @@ class TransactionStreams:
         self._streams: dict[Purpose, Stream] = {}
 
     def stream(self, purpose: Purpose) -> Stream:
-        """Return the stream for this purpose, always the same one, so that its draws continue."""
+        """Return the stream for a purpose. Repeated calls return the same stream, so draws continue."""
         stream = self._streams.get(purpose)
         if stream is None:
             stream = self._streams[purpose] = Stream(derive(self._key, purpose))
         return stream
 
     def of_commit(self, number: int) -> TransactionStreams:
-        """Return the streams of a further commit of a job, whose first commit has these streams."""
+        """Return the streams of a further commit of a job; these streams belong to its first commit."""
         return TransactionStreams(derive(derive(self._key, Purpose.NEXT_COMMIT), number))
 
 
 def class_key(seed: int, class_name: str) -> int:
-    """Return the key of a workload class, which depends on its name and not on its position in the file."""
+    """Return the key of a workload class. It depends on the name of the class, not on its position in the file."""
     return derive(run_key(seed), name_key(class_name))
 
 
 def transaction_streams(class_key: int, client: int, ordinal: int) -> TransactionStreams:
-    """Return the streams of transaction number ``ordinal`` of a class, or of a client of a class with a closed loop."""
+    """Return the streams of transaction number ``ordinal`` of a class, or of a client of a closed-loop class."""
     return TransactionStreams(derive(derive(class_key, client), ordinal))

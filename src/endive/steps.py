@@ -1,7 +1,7 @@
-"""Steps that a transaction or a catalog may yield: milliseconds, or one of two special values.
+"""Steps that a transaction or a catalog may yield: a number of milliseconds, or one of two special values.
 
-A number is a wait in milliseconds. ``WaitFor`` waits until another transaction wakes its signal. ``FailedAnswer`` waits and then
-raises ``RequestFailedError`` where it was yielded: the response is a failure.
+A number is a wait in milliseconds. ``WaitFor`` waits until another transaction wakes its signal. ``FailedAnswer`` waits for a
+failed response and then raises ``RequestFailedError`` at the ``yield``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ REQUEST_FAILED = "request_failed"
 
 
 class RequestFailedError(Exception):
-    """A request that failed. ``latency_ms`` is the part of its latency that has not passed yet."""
+    """Permanent failure of a request. ``latency_ms`` is the remaining part of its latency."""
 
     def __init__(self, reason: str, latency_ms: float = 0.0) -> None:
         super().__init__(reason)
@@ -23,9 +23,9 @@ class RequestFailedError(Exception):
 
 
 class Signal:
-    """A condition that one transaction waits for and another one signals.
+    """Condition that one transaction waits for and another one signals.
 
-    It serves any number of waits, one after the other. ``time_ms`` is the engine's clock at the end of the last wait.
+    A signal can be used for several waits, one after the other. ``time_ms`` is the engine's clock at the end of the last wait.
     """
 
     __slots__ = ("_resume", "time_ms")
@@ -42,7 +42,7 @@ class Signal:
         resume(delay_ms)
 
     def attach(self, resume: Callable[[float], None]) -> None:
-        """Store the function that continues the waiting transaction; an engine calls this when the signal is waited for."""
+        """Store the function that continues the waiting transaction. The engine calls this when a transaction starts to wait."""
         self._resume = resume
 
 

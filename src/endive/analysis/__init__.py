@@ -1,6 +1,6 @@
 """Statistics of runs: windows, cohorts, percentiles, intervals, crossings, saturation.
 
-The package consists of pure functions on arrays and frozen values. It reads no files, does not use Spark and writes no sentences.
+The package consists of pure functions on arrays and frozen values. It reads no files, does not use Spark and produces no prose.
 ``docs/explanation/statistics.md`` defines every metric with an example.
 """
 

@@ -18,7 +18,7 @@ def time_places(moments_ms: Floats, edges_ms: Floats) -> Ints:
 
 
 def count_by(groups: Ints, number: int, chosen: Flags | None = None, weights: npt.NDArray[np.generic] | None = None) -> Floats:
-    """Count rows, or sum their weights, by group; only the selected rows, if a selection is given."""
+    """Count rows, or sum their weights, by group. ``chosen`` selects rows."""
     if weights is not None and weights.strides == (0,):
         return count_by(groups, number, chosen) * float(weights[0]) if len(weights) else np.zeros(number)
     if number == 1:

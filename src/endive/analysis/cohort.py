@@ -1,4 +1,4 @@
-"""Transactions of a run: those that started committing in a window, and pairs of the same transaction in two configurations."""
+"""Select the transactions of a run that started committing in a window, and pair the same transaction in two configurations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from endive.analysis.percentiles import NOTHING, Bounded
 from endive.analysis.warmup import Window
 
 _MOST_ESTIMATED = 0.05
-"""Largest share of transactions in flight in the estimate of retries per transaction."""
+"""Maximum share of transactions in flight in the estimate of retries per transaction."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ class Transactions:
         return Transactions(self.entry_ms[places], self.end_ms[places], self.committed[places], self.aborted[places])
 
     def until(self, end_ms: float) -> Transactions:
-        """Return the transactions as they are at ``end_ms``: those that end later are in flight, as without ``drain``.
+        """Return the transactions in their state at ``end_ms``: transactions that end later are in flight, as without ``drain``.
 
-        After the end of arrivals there is no contention, so the outcome of a transaction says nothing about the system under load.
+        After the end of arrivals there is no contention, so later outcomes are not representative of the system under load.
         """
         late = self.end_ms > end_ms
         if not late.any():
@@ -98,7 +98,7 @@ def success_range(committed: int, unfinished: int, entered: int) -> tuple[float,
 
 
 def expected_retries(retries: Ints, finished: Flags) -> float:
-    """Estimate the sum of retries of some transactions, including the retries that those in flight still need."""
+    """Estimate the sum of retries of some transactions, including future retries of transactions in flight."""
     most = int(retries.max(initial=0)) + 1
     return expected_retries_of_counts(*(np.bincount(retries[chosen], minlength=most) for chosen in (finished, ~finished)))
 

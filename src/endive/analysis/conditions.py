@@ -1,7 +1,7 @@
 """Parse conditions on metrics: ``success(compaction) < 95%``, ``p99 > 2s``, ``throughput < 95% of A``.
 
 A condition consists of a metric, optionally a class or a class and an operation in parentheses, a comparison, and a number with its
-unit. The metrics are the rates of ``by_run``. Suffixes such as ``_rate`` or ``_per_s`` may be left out.
+unit. The metrics are the rates of ``by_run``. Suffixes such as ``_rate`` or ``_per_s`` may be omitted.
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ def parse_condition(text: str, metrics: Sequence[str], source: str, *, relative:
     """Parse a condition.
 
     Args:
-        text: Condition as given by the user.
+        text: Condition as entered by the user.
         metrics: Names of the metrics that are allowed.
-        source: Source of the text, for errors.
+        source: Source of the text, for error messages.
         relative: Allow ``of A``.
 
     Raises:
@@ -123,7 +123,7 @@ def parse_condition(text: str, metrics: Sequence[str], source: str, *, relative:
     """
     found = _CONDITION.fullmatch(text)
     if found is None:
-        raise ConfigError(source, [Problem("", f"{text!r} cannot be read; {FORM}")])
+        raise ConfigError(source, [Problem("", f"{text!r} is not a condition; {FORM}")])
     metric = find_metric(found["metric"], metrics, source)
     if found["relative"] and not relative:
         raise ConfigError(source, [Problem("", f"{text!r}: there is no baseline A to compare with")])
@@ -135,10 +135,10 @@ def parse_condition(text: str, metrics: Sequence[str], source: str, *, relative:
     number = found["number"].replace("_", "")
     if len(number) > _MOST_DIGITS or (not _LEAST <= float(number) <= _MOST and float(number) != 0.0):
         short = f"{text[:60]}…" if len(text) > 60 else text
-        raise ConfigError(source, [Problem("", f"{short!r}: the number should be 0, or between {_LEAST:g} and {_MOST:g}")])
+        raise ConfigError(source, [Problem("", f"{short!r}: the number must be 0, or between {_LEAST:g} and {_MOST:g}")])
     value = float(Fraction(number) * units[unit]) if float(number) else 0.0
     if kind == "share" and not found["relative"] and value > 1.0:
-        raise ConfigError(source, [Problem("", f"{text!r}: {metric} is a share and never above 1; did you leave out the % sign?")])
+        raise ConfigError(source, [Problem("", f"{text!r}: {metric} is a share and never above 1; is the % sign missing?")])
     sign = cast("Sign", found["sign"])
     return Condition(text.strip(), metric, sign, value, found["group"] or ALL, found["operation"] or ALL, bool(found["relative"]))
 
@@ -152,7 +152,7 @@ def parse_subject(text: str, metrics: Sequence[str], source: str) -> Subject:
     found = re.fullmatch(_SUBJECT, text, re.VERBOSE)
     if found is None:
         form = "METRIC[(CLASS[, OPERATION])], such as 'time_to_commit_p99(ingest)' or 'success'"
-        raise ConfigError(source, [Problem("", f"{text!r} cannot be read; it should be {form}")])
+        raise ConfigError(source, [Problem("", f"{text!r} is not a metric; expected {form}")])
     return Subject(find_metric(found["metric"], metrics, source), found["group"] or ALL, found["operation"] or ALL)
 
 
@@ -170,14 +170,14 @@ def parse_question(text: str, classes: Collection[str], source: str) -> Subject:
 
 
 def find_metric(name: str, metrics: Sequence[str], source: str) -> str:
-    """Return the full name of a metric. Raises ConfigError if no metric has this name; the error lists the metrics."""
+    """Return the full name of a metric. Raises ConfigError if no metric has this name."""
     for full in (ALIASES.get(name, name), *(name + ending for ending in _ENDINGS)):
         if full in metrics:
             return full
     short = [*ALIASES, *metrics, *(_without_ending(metric) for metric in metrics)]
     close = difflib.get_close_matches(name, short, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise ConfigError(source, [Problem("", f"there is no metric {name!r}{hint} The metrics are {', '.join([*ALIASES, *metrics])}")])
+    hint = f"did you mean {close[0]!r}?" if close else f"metrics include success, throughput, {', '.join(ALIASES)}."
+    raise ConfigError(source, [Problem("", f"unknown metric {name!r}; {hint} See docs/explanation/statistics.md for all metrics")])
 
 
 def _without_ending(metric: str) -> str:
@@ -185,7 +185,7 @@ def _without_ending(metric: str) -> str:
 
 
 def kind_of(metric: str) -> Kind:
-    """Return the kind of quantity that a metric measures. Raises ValueError if the metric has no record."""
+    """Return the kind of quantity of a metric. Raises ValueError if the metric has no record."""
     return _KINDS[get_metric(metric).unit]
 
 

@@ -3,7 +3,7 @@
 With common random numbers a seed gives A and B the same arrivals, runtimes and latencies. Their difference for a seed varies much
 less than either value, so the interval is Student's t of the differences. Seeds that cannot be paired are compared by Welch's
 interval. Comparisons with several alternatives use Bonferroni's correction: the error of 5% is divided by the number of
-comparisons, so that all intervals hold jointly with 95% confidence. Dunnett's narrower intervals assume equal variances and
+comparisons, which gives simultaneous 95% intervals. Dunnett's narrower intervals assume equal variances and
 independence given the baseline, which does not hold with common random numbers.
 """
 
@@ -20,7 +20,7 @@ from endive.analysis.estimates import CONFIDENCE, FEWEST_SEEDS, t_quantile, z_qu
 from endive.analysis.metric import more_is_better
 
 MOST_SEEDS = 100_000
-"""Largest number of seeds that is recommended. A difference that needs more seeds is too small to matter."""
+"""Maximum number of seeds that is recommended. A difference that needs more seeds is too small to be relevant."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +55,16 @@ class Difference:
 def paired_difference(a: Sequence[float], b: Sequence[float], confidence: float = CONFIDENCE) -> Difference:
     """Compare values of the same seeds, in the same order.
 
-    The ratio is that of the means. Its half width is that of ``b - ratio * a``, whose mean is 0, divided by the mean of ``a``.
+    The ratio is the ratio of the means. Its half width is the half width of ``b - ratio * a``, which has mean 0, divided by the
+    mean of ``a``.
 
     Raises:
-        ValueError: There are no values, or not as many of A as of B.
+        ValueError: There are no values, or the numbers of values of A and B differ.
     """
     first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
     n = len(first)
     if n == 0 or n != len(second):
-        raise ValueError("pairs need as many values of A as of B, and at least one")
+        raise ValueError("pairs need the same number of values of A and B, and at least one")
 
     def half_width(ratio: float) -> float:
         return t_quantile(n - 1, confidence) * float(np.std(second - ratio * first, ddof=1)) / math.sqrt(n)
@@ -122,13 +123,13 @@ def with_least_width(found: Difference, least: float, unfinished: float = 0.0) -
 
 
 def least_share_width(transactions: float, confidence: float = CONFIDENCE) -> float:
-    """Return the smallest half width for shares of ``transactions`` transactions: the upper end of Wilson's interval of 0."""
+    """Return the minimum half width for shares of ``transactions`` transactions: the upper end of Wilson's interval of 0."""
     z2 = z_quantile(confidence) ** 2
     return z2 / (transactions + z2)
 
 
 def least_rate_width(seconds: float, confidence: float = CONFIDENCE) -> float:
-    """Return the smallest half width for rates counted over a number of seconds."""
+    """Return the minimum half width for rates over a number of seconds."""
     return z_quantile(confidence) ** 2 / seconds
 
 
@@ -152,19 +153,19 @@ def better(metric: str, found: Difference) -> bool | None:
 
 
 def confidence_of_each(comparisons: int) -> float:
-    """Return the confidence of each interval with which all of them hold jointly with 95% confidence (Bonferroni)."""
+    """Return the per-interval confidence level for 95% simultaneous confidence (Bonferroni)."""
     return 1.0 - (1.0 - CONFIDENCE) / max(1, comparisons)
 
 
 def against_baseline(
     baseline: Sequence[float], alternatives: Mapping[str, Sequence[float]], *, least_width: float = 0.0
 ) -> dict[str, Difference]:
-    """Compare each alternative with the baseline seed by seed. The intervals hold jointly with 95% confidence.
+    """Compare each alternative with the baseline seed by seed, with simultaneous 95% intervals.
 
     Args:
         baseline: Values of the baseline by seed.
         alternatives: Values of each alternative for the same seeds.
-        least_width: Smallest half width: ``least_share_width`` for shares, ``least_rate_width`` for rates, both with the confidence
+        least_width: Minimum half width: ``least_share_width`` for shares, ``least_rate_width`` for rates, both with the confidence
             of ``confidence_of_each``.
 
     Raises:
@@ -177,7 +178,7 @@ def against_baseline(
 
 @dataclass(frozen=True)
 class Best:
-    """Leader of some alternatives, and its lead over each other one: value of the leader minus value of the other."""
+    """Leader of some alternatives, and its lead over each other alternative: value of the leader minus value of the other."""
 
     name: str
     leads: Mapping[str, Difference]
@@ -193,7 +194,7 @@ class Best:
 def best_of(alternatives: Mapping[str, Sequence[float]], metric: str, *, least_width: float = 0.0) -> Best:
     """Find the alternative with the best mean over the same seeds, and compare it with the others.
 
-    The intervals of its leads hold jointly with 95% confidence (multiple comparisons with the best). The first of equal means
+    The intervals of its leads are simultaneous 95% intervals (multiple comparisons with the best). Of equal means, the first
     leads. ``metric`` determines whether higher or lower values are better.
 
     Raises:
@@ -204,7 +205,7 @@ def best_of(alternatives: Mapping[str, Sequence[float]], metric: str, *, least_w
     if more is None:
         raise ValueError(f"neither more nor less of {metric} is better")
     if not alternatives:
-        raise ValueError("the best of no alternatives")
+        raise ValueError("there are no alternatives")
     _check(next(iter(alternatives.values())), alternatives)
     sign = 1.0 if more else -1.0
     leader = max(alternatives, key=lambda name: sign * math.fsum(alternatives[name]))

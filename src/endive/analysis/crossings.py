@@ -68,7 +68,7 @@ def crossing(points: Sequence[tuple[float, Estimate]], threshold: float, *, fall
     early, late = (_beyond(ends, threshold, falling) for ends in ((lows, highs) if falling else (highs, lows)))
     low, low_bound, _ = _first(loads, list(accumulate(reversed(early), min))[::-1])
     high, high_bound, _ = _first(loads, list(accumulate(late, max)))
-    low, high = min(low, high, load), max(low, high, load)  # they are in the wrong order if the curve is not monotone
+    low, high = min(low, high, load), max(low, high, load)  # the order is reversed if the curve is not monotone
     decided = bound == "crossed" and early[place - 1] <= 0.0 < late[place]
     if decided and before is not None and after is not None and _is_narrow(low, high, before, after):
         low, high = min(low, before), max(high, after)
@@ -82,7 +82,7 @@ def _is_narrow(low: float, high: float, before: float, after: float) -> bool:
 
 
 def _beyond(values: Sequence[float], threshold: float, falling: bool) -> list[float]:
-    """Return the distances of values beyond the threshold: below it if the curve is ``falling``, otherwise above it."""
+    """Return by how much values are beyond the threshold: below it if the curve is ``falling``, otherwise above it."""
     sign = -1.0 if falling else 1.0
     return [min(max(sign * (value - threshold), -_NEVER), _NEVER) for value in values]
 

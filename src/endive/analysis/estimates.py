@@ -1,4 +1,4 @@
-"""Estimates of metrics over seeds, with intervals: means by Student's t, shares by Wilson's interval and the design effect."""
+"""Estimate metrics over seeds, with intervals: means by Student's t, shares by Wilson's interval with the design effect."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from endive.analysis.percentiles import PERCENTS
 
 CONFIDENCE = 0.95
 _FEWEST_PER_SEED = 10
-"""Mean number of successes and of failures per seed from which the variance between seeds may be below the binomial one."""
+"""Minimum mean number of successes and failures per seed for which a variance below the binomial variance is accepted."""
 FEWEST_SEEDS = 3
-"""Smallest number of seeds of a reliable interval. Outputs flag intervals of fewer seeds."""
+"""Minimum number of seeds of a reliable interval. Outputs flag intervals with fewer seeds."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def half_widths(deviations: Floats, counts: Ints) -> Floats:
 def mean_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
     """Estimate a mean over seeds, with its interval by Student's t. Raises ValueError if there are no values."""
     if not values:
-        raise ValueError("the mean of no values")
+        raise ValueError("a mean needs at least one value")
     n, mean = len(values), float(np.mean(values))
     if n < 2:
         return Estimate(mean, -math.inf, math.inf, n)
@@ -89,7 +89,7 @@ def share_estimate(successes: Sequence[float], trials: Sequence[int], confidence
     """
     pairs = [(count, total) for count, total in zip(successes, trials, strict=True) if total > 0]
     if not pairs:
-        raise ValueError("a share of nothing")
+        raise ValueError("a share needs at least one trial")
     good, whole = (np.array(column, np.float64)[:, np.newaxis] for column in zip(*pairs, strict=True))
     share, low, high = (float(column[0]) for column in shares(good, whole, confidence))
     return Estimate(share, low, high, len(pairs))
@@ -132,7 +132,7 @@ def _wilson(share: Floats, trials: Floats, confidence: float) -> tuple[Floats, F
 
 
 def _effective_trials(successes: Floats, trials: Floats, confidence: float) -> Floats:
-    """Return the number of independent trials with the same information as the given trials, which are correlated within seeds.
+    """Return the effective number of independent trials, because trials are correlated within seeds.
 
     Seeds are rows. The design effect is the variance of the share between seeds divided by the binomial variance. The factor
     ``(z / t)^2`` corrects for its estimation from few seeds (Korn and Graubard, 1998). The effective number may exceed the number
@@ -176,7 +176,7 @@ def _before_unit(metric: str, word: str) -> str:
 
 
 def estimate_metric(rows: Sequence[Row], metric: str, confidence: float = CONFIDENCE) -> Estimate | None:
-    """Estimate a metric over the runs of a configuration; None if none of them has it."""
+    """Estimate a metric over the runs of a configuration; return None if no run has a value."""
     present = [row for row in rows if row.get("transactions")]
     if metric in _ESTIMATES:
         return _ESTIMATES[metric](present, confidence) if present else None

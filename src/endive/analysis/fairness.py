@@ -24,7 +24,7 @@ class Fairness:
         writers: Number of writers.
         jain_index: 1 if all writers commit equally often, ``1 / writers`` if only one commits.
         share_without_commit: Share of the writers without a commit.
-        longest_losing_streak: Largest number of consecutive transactions of one writer without a commit.
+        longest_losing_streak: Maximum number of consecutive transactions of one writer without a commit.
     """
 
     writers: int
@@ -80,12 +80,12 @@ def fairness_of_commits(commits: Ints, streak: int) -> Fairness:
 def fairness_metrics(classes: Sequence[Fairness], most_retries: int | None) -> Mapping[str, float | None]:
     """Combine the fairness of some classes.
 
-    Each class numbers its own writers. Jain's index is None for several classes, because classes differ in their rates by design.
-    All metrics except ``most_attempts`` are None if no class has writers.
+    Writers are numbered within their class. Jain's index is None for several classes, because their rates differ by design. All
+    metrics except ``most_attempts`` are None if no class has writers.
 
     Args:
         classes: Fairness of each class that has writers.
-        most_retries: Largest number of retries of a transaction; None if there are no transactions.
+        most_retries: Maximum number of retries of a transaction; None without transactions.
     """
     found: dict[str, float | None] = dict.fromkeys(FAIRNESS)
     found["most_attempts"] = None if most_retries is None else float(most_retries + 1)

@@ -1,8 +1,8 @@
 """Find the best of many settings: a design of candidates, successive halving over seeds, and a comparison with fresh seeds.
 
 All candidates are measured with the same seeds. Each round drops the candidates that are significantly worse than the leader, then
-the worst of the others, and adds seeds for the rest. Then the leader is compared with its neighbours, which differ in one setting,
-until none of them is better. Settings without effect are left out. The final comparison uses seeds that were not
+the worst of the others, and adds seeds for the rest. Then the leader is compared with its neighbors, which differ in one setting,
+until none of them is better. Settings without effect are omitted. The final comparison uses seeds that were not
 used for the selection, so that its paired 95% intervals are free of selection bias. All objectives are costs: lower is better.
 """
 
@@ -23,10 +23,10 @@ from endive.analysis.replication_rule import Reached, Width, add_seeds
 from endive.config.precision import Precision
 
 _STEP = 0.125
-"""Distance of neighbours in a range, as a fraction of it."""
+"""Distance of neighbors in a range, as a fraction of the range."""
 _ADVANTAGE = "the advantage over the current settings or Iceberg's defaults"
 _NEGLIGIBLE = 0.01
-"""Smallest relative saving for which a setting is recommended."""
+"""Minimum relative saving for which a setting is recommended."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Dimension:
         return min(max(float(f"{exact:.2g}"), self.low), self.high)
 
     def neighbours(self, value: Any) -> list[Any]:
-        """Return the values next to a value: its neighbours among ordered choices, all other values of unordered choices."""
+        """Return the values next to a value: adjacent values of ordered choices, all other values of unordered choices."""
         if self.choices:
             if value not in self.choices or not all(isinstance(each, int | float) for each in self.choices):
                 return [each for each in self.choices if each != value]
@@ -75,7 +75,7 @@ class Dimension:
 def design(dimensions: Sequence[Dimension], count: int, key: int) -> list[dict[str, Any]]:
     """Return all points if there are at most ``count``; otherwise spread ``count`` points evenly over all dimensions.
 
-    The points are those of an additive recurrence with a start drawn from ``key``.
+    The points form an additive recurrence with a start drawn from ``key``.
     """
     sizes = [len(each.choices) for each in dimensions]
     if all(sizes) and math.prod(sizes) <= count:
@@ -99,7 +99,7 @@ class Cost:
 
     @property
     def middle(self) -> float:
-        """Middle of both ends; infinite if one of them is."""
+        """Middle of both ends; infinite if an end is infinite."""
         return (self.low + self.high) / 2.0 if math.isfinite(self.low) and math.isfinite(self.high) else math.inf
 
 
@@ -111,7 +111,7 @@ class Measured:
     allowed: Verdict = "holds"
     kept: bool = True
     least_width: float = 0.0
-    """Smallest half width of a difference of these costs, even if all seeds agree."""
+    """Minimum half width of a difference of these costs, even if all seeds agree."""
     verdicts: tuple[Verdict, ...] = ()
     """Verdict on each condition."""
 
@@ -190,8 +190,8 @@ class Plan:
         rounds: Number of seeds per candidate in each round.
         kept_one_in: Each round keeps one of this number of candidates.
         final_seeds: Number of seeds of the final comparison.
-        fewest_left: Smallest number of candidates that a round keeps, except candidates significantly worse than the leader.
-        refined: Largest number of further candidates, made by changing single settings of the leader.
+        fewest_left: Minimum number of candidates that a round keeps, except candidates significantly worse than the leader.
+        refined: Maximum number of further candidates, made by changing single settings of the leader.
         precision: Precision of the advantages of the best over the references, which then determines the seeds of the final
             comparison; None for ``final_seeds``.
         is_share: True if the costs are shares, whose precision is in percentage points.
@@ -206,14 +206,14 @@ class Plan:
     is_share: bool = False
 
     def sizes(self, candidates: int) -> list[int]:
-        """Return the largest number of candidates in each round, and the number that remains after the last round."""
+        """Return the maximum number of candidates in each round, and the number that remains after the last round."""
         sizes = [candidates]
         for _ in self.rounds:
             sizes.append(min(sizes[-1], max(math.ceil(sizes[-1] / self.kept_one_in), self.fewest_left)))
         return sizes
 
     def most_runs(self, candidates: int, references: int) -> int:
-        """Return the largest number of runs of a search with ``references`` additional candidates in the final comparison."""
+        """Return the maximum number of runs of a search with ``references`` additional candidates in the final comparison."""
         *sizes, left = self.sizes(candidates)
         new = [seeds - before for before, seeds in zip((0, *self.rounds), self.rounds, strict=False)]
         rounds = sum(size * seeds for size, seeds in zip(sizes, new, strict=True)) + self.refined * self.rounds[-1]
@@ -234,7 +234,7 @@ class Tuned:
         last_round: Last round of each candidate, from 1.
         chosen_by: Measurements of each candidate in its last round.
         finals: Measurements of the final comparison: the remaining candidates in their order, then the references.
-        advantages: Advantage of the best candidate over each other one of the final comparison.
+        advantages: Advantage of the best candidate over each other candidate of the final comparison.
         reached: Seeds and widths of the final comparison with a precision; None without one.
     """
 
@@ -256,7 +256,7 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Moves:
-    """Functions that derive candidates from a candidate, and return the numbers of those that are not measured yet.
+    """Functions that derive candidates from a candidate, and return the numbers of candidates that are not measured yet.
 
     Attributes:
         neighbours: Candidates with one setting changed to a value next to it.
@@ -282,8 +282,8 @@ def tune(
         candidates: Number of candidates.
         references: Candidates that always take part in the final comparison.
         plan: Rounds and seeds.
-        report: Function that is called at the start of each round with its number, from 1, and the number of candidates; the number
-            of the final comparison is 0, that of a comparison with neighbours -1.
+        report: Function that is called at the start of each round with its number, from 1, and the number of candidates; 0 is the
+            final comparison, -1 a comparison with neighbors.
         moves: Functions that derive candidates from a candidate; None to measure the given candidates only.
     """
     search = _Search(evaluate, plan, report or (lambda number, size: None))
@@ -306,7 +306,7 @@ def _choose_best(left: Sequence[int], finals: Mapping[int, Measured]) -> int:
 def _compare_finals(
     evaluate: Evaluate, left: Sequence[int], references: Sequence[int], plan: Plan
 ) -> tuple[dict[int, Measured], Reached | None]:
-    """Measure the remaining candidates and the references with fresh seeds, as many as the plan or its precision asks for."""
+    """Measure the remaining candidates and the references, using the number of new seeds given by the plan or its precision."""
     everyone = list(dict.fromkeys((*left, *references)))
     if plan.precision is None:
         return {candidate: evaluate(candidate, plan.fresh(plan.final_seeds)) for candidate in everyone}, None
@@ -348,7 +348,7 @@ class _Search:
         return left
 
     def refine(self, left: Sequence[int], moves: Moves) -> list[int]:
-        """Return the candidates that remain after the leader was compared with its neighbours and with simpler ones."""
+        """Return the candidates that remain after the leader was compared with its neighbors and with simpler candidates."""
         pool, budget = list(left), self._plan.refined
         reserved = budget // 3
         while budget > reserved and (new := self._expand(pool, moves)[: budget - reserved]):
@@ -363,7 +363,7 @@ class _Search:
         return [pool[0], *others][: self._plan.fewest_left]
 
     def _expand(self, pool: Sequence[int], moves: Moves) -> list[int]:
-        """Return the new neighbours of the best candidate with new neighbours that is not significantly worse than the leader.
+        """Return untested neighbors of the best candidate that has any and is not significantly worse than the leader.
 
         The best settings may differ from the leader in two: more retries allow shorter waits, and neither helps alone.
         """
@@ -385,7 +385,7 @@ class _Search:
         return sorted({*pool, *joined}, key=self._rank)
 
     def _simplify(self, leader: int, best: Measured, moves: Moves, budget: int) -> tuple[int, int] | None:
-        """Return a candidate with one changed setting fewer and nearly the same cost, and the number of measured ones."""
+        """Return a candidate with one changed setting less and nearly the same cost, and the number of measured candidates."""
         measured = 0
         for candidate in moves.simpler(leader):
             if self.last_round.get(candidate) != len(self._plan.rounds):

@@ -1,4 +1,4 @@
-"""Check the history of a run: which transaction read and replaced which version of a table, from its rows and its trace.
+"""Check the history of a run, from its rows and its trace: which transaction read and replaced which version of a table.
 
 The check is independent of the engines. The version of a table is the number of commits before it, so the commits of a table must
 be based on the versions 0, 1, 2, ..., each on a different one.
@@ -30,7 +30,7 @@ _STRICT = frozenset(name for name in VALIDATING if traits_of(name, OperationSett
 class Rules:
     """Rules that the history of a run has to follow.
 
-    No two commits of a table are based on the same version, except those of operations in ``any_base``.
+    No two commits of a table are based on the same version, except commits of operations in ``any_base``.
 
     Attributes:
         any_base: Operations that are applied to any version: appends if a server rebases or coalesces them, and snapshot expiration
@@ -134,7 +134,7 @@ def check_history(rows: Iterable[Row], events: Iterable[Row], rules: Rules = _US
 
 
 def check_counts(rows: Iterable[Row], events: Iterable[Row]) -> list[str]:
-    """Return the transactions whose events in a whole trace do not add up to their rows: events are missing or changed.
+    """Return the transactions with missing or changed events: their events in a complete trace do not add up to their rows.
 
     Args:
         rows: Results, with all columns.
@@ -168,9 +168,9 @@ def check_counts(rows: Iterable[Row], events: Iterable[Row]) -> list[str]:
 
 
 def wrong_outcomes(rows: Iterable[Row]) -> list[str]:
-    """Describe commits that clients consider failed or that were repeated, because of lost or rejected responses.
+    """Describe commits that took effect although their client considers them failed, and commits that took effect repeatedly.
 
-    They are results of the run, not violations of its rules.
+    They are consequences of lost responses, not violations of the rules.
     """
     outcomes = []
     for row in rows:
@@ -258,7 +258,7 @@ def _too_new(rows: Mapping[int, Row], stories: Mapping[int, _Story]) -> list[str
 
 
 def _versions(rows: Mapping[int, Row], stories: Mapping[int, _Story], rules: Rules) -> list[str]:
-    """Check that no two commits of a table are based on the same version, except those applied to any version."""
+    """Check that no two commits of a table are based on the same version, except commits that apply to any version."""
     bases: dict[tuple[int, int], list[int]] = defaultdict(list)
     for txn_id, story in stories.items():
         if txn_id in rows and rows[txn_id]["operation_type"] in rules.any_base:
@@ -317,7 +317,7 @@ def _strict(rows: Mapping[int, Row], stories: Mapping[int, _Story], rules: Rules
 
 
 def _outcomes(stories: Mapping[int, _Story], rules: Rules) -> list[str]:
-    """Check that only failed attempts exhaust retries or time, and that no transaction takes effect twice if that is excluded."""
+    """Check that only failed attempts exhaust retries or time, and that no transaction takes effect twice without blind retries."""
     problems = [
         f"transaction {txn_id} ran out of retries or time, but its last attempt did not fail"
         for txn_id, story in stories.items()

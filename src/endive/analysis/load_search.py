@@ -1,4 +1,4 @@
-"""Search the load at which a condition begins to hold: bracketing and bisection, with replications.
+"""Search the load at which a condition is first met: bracketing and bisection, with replications.
 
 The verdict at a load is *holds* if the condition holds for all of the metric's interval, *fails* if it holds for none of it, and
 *open* otherwise or if there is no measurement. The search doubles or halves the load until the verdict changes, bisects the loads
@@ -19,8 +19,8 @@ from endive.analysis.crossings import Bound, Crossing, crossing
 from endive.analysis.estimates import Estimate
 
 CONFIDENCE = 0.96
-"""Confidence of the intervals at each load. The search stops when the interval of the answer is narrow, and therefore more often
-when it is narrow by chance. With 96% intervals at each load, the answer's interval covers the true value in 95% of searches."""
+"""Confidence of the intervals at each load. Stopping as soon as the interval of the answer is narrow favors intervals that are
+narrow by chance. With 96% intervals at each load, the interval of the answer covers the true value in 95% of searches."""
 
 Evaluate = Callable[[float, int], Estimate | None]
 """Function that estimates a metric at a load over a number of seeds; None if there is no measurement."""
@@ -35,8 +35,8 @@ class Search:
         lowest: Lowest load.
         highest: Highest load.
         tolerance: Requested relative width of the interval.
-        seeds: Number of seeds of a load at first.
-        max_seeds: Largest number of seeds of a load.
+        seeds: Initial number of seeds per load.
+        max_seeds: Maximum number of seeds per load.
         whole: Restrict the search to whole numbers.
     """
 
@@ -80,7 +80,7 @@ class Frontier:
 def find_frontier(
     evaluate: Evaluate, condition: Condition, search: Search, report: Callable[[Point], None] | None = None
 ) -> Frontier:
-    """Search the load at which a condition begins to hold.
+    """Search the load at which a condition is first met.
 
     Args:
         evaluate: Function that estimates the metric of the condition at a load.
@@ -145,7 +145,7 @@ class _Searcher:
         return end if (tidy >= end if up else tidy <= end) else tidy
 
     def _find_crossing(self) -> Crossing | None:
-        """Find the crossing of the curve through all measurements; None if there are none."""
+        """Find the crossing of the curve through all measurements, or None without measurements."""
         measured = [(point.load, point.estimate) for point in self._points.values() if point.estimate is not None]
         found = crossing(measured, self._condition.value, falling=self._condition.sign in ("<", "<="))
         if found is None:
@@ -176,7 +176,7 @@ class _Searcher:
         return at is not None
 
     def _between(self, found: Crossing | None) -> float | None:
-        """Return a load between two neighboring loads at the crossing that are too far apart; None if there are none."""
+        """Return a load between the loads on both sides of the crossing if they are too far apart, or None."""
         if found is None or found.before is None:
             return None
         beyond = (load for load in self._points if load > found.before)
@@ -199,7 +199,7 @@ class _Searcher:
         return None
 
     def _fewest_seeds(self, found: Crossing | None) -> Point | None:
-        """Return the point with the fewest seeds of those that determine the interval: inside it, and the next on each side."""
+        """Return the point with the fewest seeds of all that determine the interval: inside it, and the next on each side."""
         if found is None:
             return None
         low = max((load for load in self._points if found.low is not None and load <= found.low), default=0.0)

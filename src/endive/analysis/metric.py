@@ -105,9 +105,9 @@ _RECORDS = (
     Metric("jain_index", "number", "higher", "Jain's index of the commits of the writers of a class"),
     Metric("writers_without_commit", "share", "lower", "share of the writers without a commit in the cohort"),
     Metric(
-        "longest_losing_streak", "number", "lower", "largest number of consecutive transactions of one writer that did not commit"
+        "longest_losing_streak", "number", "lower", "maximum number of consecutive transactions of one writer that did not commit"
     ),
-    Metric("most_attempts", "number", None, "largest number of attempts of a transaction"),
+    Metric("most_attempts", "number", None, "maximum number of attempts of a transaction"),
     Metric("handovers_per_s", "1/s", "higher", "file batches committed in the window / length of the window"),
     Metric("handovers_per_commit", "number", None, "mean number of file batches per commit of the cohort"),
     Metric("handover_mean_ms", "ms", "lower", "mean time of a file batch from handoff to commit"),

@@ -1,4 +1,4 @@
-"""Take order statistics of many values without keeping more of them than memory allows.
+"""Compute order statistics of many values in bounded memory.
 
 Values arrive in chunks, in sets that are numbered from 0. ``KeptValues`` keeps all of them and sorts each set once.
 ``CountedValues`` counts them in bins, so its memory does not depend on their number: a request that the counts cannot answer is
@@ -21,15 +21,15 @@ Members = tuple[int, ...]
 """Numbers of the sets of a requested union."""
 
 MOST_KEPT = 2_000_000
-"""Largest number of rows whose values are kept; each takes about 40 bytes."""
+"""Maximum number of rows with values in memory; each takes about 40 bytes."""
 _CELLS = 2**18
 """Number of bins of the first pass."""
 _MOST_COLLECTED = 400_000
-"""Largest number of values that a pass collects."""
+"""Maximum number of values that a pass collects."""
 _SPLIT_BITS = 12
 """Binary logarithm of the number of parts into which a further pass divides a bin."""
 _LEAST_EXPONENT, _OCTAVES = -10, 44
-"""Range of the values with bins of their own in the first pass: 1 µs to 200 days."""
+"""Range of the values with separate bins in the first pass: 1 µs to 200 days."""
 _MANTISSA_BITS = 52
 
 
@@ -49,7 +49,7 @@ class Ordered(Protocol):
         ...
 
     def up_to(self, limits: Floats) -> Ints:
-        """Count, for each limit, the values that do not exceed it; counted values know the limits they were created with."""
+        """Count, for each limit, the values that do not exceed it. Counted values accept only the limits of their creation."""
         ...
 
 
@@ -171,7 +171,7 @@ class CountedValues:
     Args:
         sets: Number of sets.
         limits: Values for ``up_to``, in ascending order.
-        most_collected: Largest number of values that a pass collects.
+        most_collected: Maximum number of values that a pass collects.
     """
 
     def __init__(self, sets: int, limits: Floats | None = None, most_collected: int = _MOST_COLLECTED) -> None:
@@ -196,7 +196,7 @@ class CountedValues:
         self._collected: list[tuple[Ints, Floats]] | None = None
 
     def add(self, sets: Ints, values: Floats) -> None:
-        """Count values; in further passes count or collect those of the requested cells."""
+        """Count values; in further passes count or collect the values of the requested cells."""
         if self._following and not self._open:
             return
         codes = _to_codes(values)

@@ -33,7 +33,7 @@ NOTHING = Bounded(None, None, None)
 
 
 def fewest(share: float) -> int:
-    """Return the smallest number of values of a percentile: 5 / (1 - q)."""
+    """Return the minimum number of values for a percentile: 5 / (1 - q)."""
     return math.ceil(_PER_TAIL / (1.0 - share) - 1e-9)
 
 
@@ -55,9 +55,9 @@ class CommitTimes:
     """Times to commit of some transactions.
 
     Attributes:
-        committed: Times of those that committed.
-        in_flight: Times so far of those in flight at the end of the run, in ascending order.
-        aborted: Number of those that aborted.
+        committed: Times of committed transactions.
+        in_flight: Times so far of transactions in flight at the end of the run, in ascending order.
+        aborted: Number of aborted transactions.
     """
 
     committed: Ordered
@@ -69,7 +69,7 @@ class CommitTimes:
         return len(self.committed) + len(self.in_flight) + self.aborted
 
     def percentiles(self, shares: Sequence[float]) -> list[Bounded]:
-        """Return percentiles; aborted transactions count as infinite, and those in flight as longer than so far."""
+        """Return percentiles. Aborted transactions count as infinite, transactions in flight as longer than their time so far."""
         return [self._percentile(share) for share in shares]
 
     def _percentile(self, share: float) -> Bounded:
@@ -81,7 +81,7 @@ class CommitTimes:
         return Bounded(None if rank is None else self.committed.at(rank), self.least(place), self.most(place))
 
     def least(self, place: int) -> float:
-        """Return an order statistic if transactions in flight commit at once."""
+        """Return an order statistic under the assumption that transactions in flight commit immediately."""
         places = np.arange(len(self.in_flight)) + self._committed_before
         earlier = int(np.searchsorted(places, place))
         if earlier < len(places) and places[earlier] == place:
@@ -89,7 +89,7 @@ class CommitTimes:
         return self.most(place - earlier)
 
     def most(self, place: int) -> float:
-        """Return an order statistic if transactions in flight never commit."""
+        """Return an order statistic under the assumption that transactions in flight never commit."""
         return self.committed.at(place) if place < len(self.committed) else math.inf
 
     def median(self) -> float:
@@ -103,13 +103,13 @@ class CommitTimes:
 
     @cached_property
     def _committed_before(self) -> Ints:
-        """For each transaction in flight, the number that committed in no more than its time so far."""
+        """Number of transactions that committed within the time so far of each transaction in flight."""
         return self.committed.up_to(self.in_flight)
 
     def _committed_by(self, share: float) -> int | None:
-        """Return the rank of the first time by which a share has committed, by the Kaplan-Meier estimate; None if there is none.
+        """Return the rank of the first time by which a share has committed, by the Kaplan-Meier estimate, or None.
 
-        Aborted transactions stay at risk. Of equal times, commits precede transactions in flight, as is usual. Between two times of
+        Aborted transactions stay at risk. Of equal times, commits precede transactions in flight, as usual. Between two times of
         transactions in flight, the survival falls in proportion to the number at risk.
         """
         starts = np.concatenate(([0], self._committed_before))

@@ -23,7 +23,7 @@ from scipy.optimize import brentq
 from endive.analysis import Floats
 
 _HORIZON = 40.0
-"""The time axis ends where P(T > t) = exp(-40)."""
+"""Exponent of the end of the time axis, at which P(T > t) = exp(-40)."""
 _POINTS = 6_000
 """Points of the time axis, evenly spaced on a logarithmic scale: windows that include the job may be a million times longer."""
 _ROUNDS = 30
@@ -111,7 +111,7 @@ def predict_commits(rate_per_s: float, attempts: Attempts, max_retries: int) -> 
     Args:
         rate_per_s: Arrival rate of transactions.
         attempts: Windows of attempts.
-        max_retries: Largest number of retries per transaction.
+        max_retries: Maximum number of retries per transaction.
 
     Raises:
         ValueError: The rate is not positive, or there are no windows.

@@ -1,12 +1,12 @@
-"""Rule that determines the number of seeds of an answer with a precision.
+"""Determine the number of seeds for a requested precision.
 
 A pilot of seeds estimates the variance of each metric, as in Stein's two-stage procedure. The variance determines the number of
 seeds with which the 95% interval has the requested half width. If the interval of all these seeds is still too wide, because the
-pilot underestimated the variance, the rule is applied again to all seeds. Intervals are those of a study in which the same seeds
-were given: Student's t or Wilson's interval over all seeds.
+pilot underestimated the variance, the rule is applied again to all seeds. Intervals are computed as in a study with a fixed number
+of seeds: Student's t or Wilson's interval over all seeds.
 
-Stopping when an interval is narrow favours intervals that are narrow by chance. The size of the pilot limits that: with normal
-values, 93.1% to 95% of the intervals contain the true value, whatever precision is requested.
+Stopping as soon as an interval is narrow favors intervals that are narrow by chance. The size of the pilot limits this effect: with
+normal values, 93.1% to 95% of the intervals contain the true value, for any requested precision.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from endive.config import ConfigError, Problem
 from endive.config.precision import Precision
 
 DEFAULT_SUBJECTS = (Subject("success_rate"), Subject("time_to_commit_p95_ms"))
-"""Metrics whose intervals are to be narrow, unless the user names others."""
+"""Default metrics of a precision."""
 _ROUNDS = 20
 """Limit of the number of rounds; each adds at least one seed, and usually two suffice."""
 
@@ -62,7 +62,7 @@ def is_share(metric: str) -> bool:
 
 
 def choose_subjects(asked: Sequence[Subject], precision: Precision, source: str) -> tuple[Subject, ...]:
-    """Return the metrics whose intervals are to be narrow: those that are asked for, or else success and p95.
+    """Return the metrics that need the precision: the requested metrics, or success and p95.
 
     Raises:
         ConfigError: A precision in percentage points is requested of a metric that is not a share.
@@ -71,7 +71,7 @@ def choose_subjects(asked: Sequence[Subject], precision: Precision, source: str)
         return tuple(each for each in DEFAULT_SUBJECTS if is_share(each.metric) or not precision.shares_only)
     for subject in asked:
         if precision.shares_only and not is_share(subject.metric):
-            message = f"{precision} is for shares, and {subject} is not a share; give a relative precision such as 1%"
+            message = f"{precision} applies to shares, and {subject} is not a share; set a relative precision such as 1%"
             raise ConfigError(source, [Problem("", message)])
     return tuple(dict.fromkeys(asked))
 
@@ -100,8 +100,8 @@ def measure_widths(select: Callable[[str, str], Sequence[Row]], subjects: Sequen
 def count_seeds(widths: Sequence[Width], seeds: int, most: int) -> int:
     """Return the number of seeds with which all intervals should be as narrow as requested.
 
-    It is ``seeds`` if they are narrow already, or if more seeds do not help, and at most ``most``. The half width is assumed to
-    fall with the number of seeds as that of Student's t does, at a constant variance.
+    The number is ``seeds`` if the intervals are narrow already, or if more seeds do not help, and at most ``most``. The half width
+    is assumed to fall with the number of seeds as for Student's t with a constant variance.
     """
     wide = [width for width in widths if not width.is_narrow and width.is_improvable]
     return max((_count_for(width, seeds, most) for width in wide), default=seeds)
@@ -132,12 +132,12 @@ class Reached:
 
 
 def add_seeds(measure: Callable[[int], Sequence[Width]], precision: Precision, first: int | None = None) -> Reached:
-    """Add seeds until the intervals are as narrow as requested, more seeds do not help, or there are as many as allowed.
+    """Add seeds until the intervals are as narrow as requested, more seeds do not help, or the maximum is reached.
 
     Args:
         measure: Function that returns the widths of all intervals with the seeds 0, 1, ... up to a number.
         precision: Requested precision.
-        first: Number of seeds to start with; by default that of the pilot.
+        first: Initial number of seeds. Default: the size of the pilot.
     """
     seeds = first or precision.pilot_seeds
     widths = tuple(measure(seeds))

@@ -1,6 +1,6 @@
 """Compute requests, their cost and orphaned files per thousand commits.
 
-They are counted from the metrics of each class over the whole cohort: requests of aborted transactions and of transactions in
+Counts come from the metrics of each class over the whole cohort: requests of aborted transactions and of transactions in
 flight at the end of the run are included. ``docs/explanation/cost.md`` has the definitions with an example.
 """
 
@@ -88,7 +88,7 @@ class Cost:
 
     @property
     def total_money(self) -> float | None:
-        """Cost of all requests that have a price; None if the object store has none."""
+        """Cost of all requests that have a price; None if the object store has no prices."""
         return None if self.money is None else sum(self.money.values())
 
     @property
@@ -120,7 +120,7 @@ def _basis(store: str, catalog: str, kind: str | None, writes: bool, paths: Mapp
 
 
 def rows_by_class(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Select the rows of metrics from which cost is computed: those of each class over all operations."""
+    """Select the rows of metrics from which cost is computed: each class over all operations."""
     return [row for row in rows if row["workload_class"] != ALL and row["operation_type"] == ALL]
 
 
@@ -162,7 +162,7 @@ def cost_metrics(rows: Sequence[Mapping[str, Any]], basis: Basis, prices: Prices
 
 
 def _unit_prices(basis: Basis, prices: Prices) -> dict[Kind, float | None] | None:
-    """Return the price of 1,000 requests of each kind, None for a catalog without a price; None if the store has none."""
+    """Return the price of 1,000 requests of each kind (None for a catalog without a price); None if the store has no prices."""
     store = prices.find(basis.store)
     catalog = None if basis.catalog is None else prices.find(basis.catalog)
     reads = commits = prices.service_request if basis.service else None

@@ -33,7 +33,7 @@ MEDIAN = "time_to_commit_p50_ms"
 OVER_TIME = tuple(f"{name}_over_time" for name in (*COUNTED, MEDIAN))
 """Columns of a run with lists over time."""
 _FEWEST = 10
-"""Smallest number of transactions of a median."""
+"""Minimum number of transactions for a median."""
 
 
 class OverTime:
@@ -46,7 +46,7 @@ class OverTime:
         self.bins = bins
 
     def add(self, groups: Ints, rows: Transactions, columns: Mapping[str, Ints]) -> tuple[Flags, Ints]:
-        """Add transactions; return the flags of those that started committing in the run, and their time bins.
+        """Add transactions; return flags of transactions that started committing in the run, and their time bins.
 
         Args:
             groups: Number of the group of each transaction.
@@ -109,7 +109,7 @@ _DISTRIBUTIONS = pa.schema(
     ]
 )
 MEASURES_OVER_TIME = ("commits_per_s", "offered_per_s", "committing", "retries_per_txn", MEDIAN, *STATE_COLUMNS)
-"""Columns of means over seeds. Success is a share and has columns for both ends of its interval instead."""
+"""Columns of means over seeds. Success is a share and has columns for both ends of its interval."""
 _OVER_TIME = pa.schema(
     [
         *_KEYS,

@@ -56,7 +56,7 @@ class Rows:
     columns: Mapping[str, npt.NDArray[Any]]
 
     def until(self, end_ms: float) -> Rows:
-        """Return the rows as they are at ``end_ms``: those that end later are in flight."""
+        """Return the rows in their state at ``end_ms``: transactions that end later are in flight."""
         known = self.transactions.until(end_ms)
         if known is self.transactions:
             return self
@@ -257,7 +257,7 @@ class RunValues:
         return CommitTimes(self._values[_WAITS].union(members), np.sort(self._waited[chosen]), aborted)
 
     def median_in(self, members: Members, number: int, entered: int) -> float:
-        """Return the median time to commit of those of some groups that started committing in a time bin."""
+        """Return the median time to commit of the transactions of some groups that started committing in a time bin."""
         sets = tuple(group * self._bins + number for group in members)
         committed = self._values[_OVER_TIME].union(sets)
         waited = self._in_flight_by_bin[number]

@@ -18,9 +18,9 @@ from endive.analysis.estimates import FEWEST_SEEDS, Estimate, t_quantile
 
 LEAST_SUCCESS = 0.99
 LEAST_THROUGHPUT = 0.95
-"""Smallest throughput of a system that is not saturated, as a share of the offered load."""
+"""Minimum throughput of a system that is not saturated, as a share of the offered load."""
 FEWEST_ENTRIES = 20
-"""Smallest cohort for the throughput criterion; in smaller ones, transactions in flight at the end of the run dominate."""
+"""Minimum cohort for the throughput criterion; in smaller cohorts, transactions in flight at the end of the run dominate."""
 BACKLOG_PARTS = 12
 """Equal parts of the window in which the number of committing transactions is averaged."""
 _LEAST_GROWTH, _LEAST_GROWTH_SHARE, _LEAST_GROWTH_RATIO = 3.0, 0.02, 0.25
@@ -91,7 +91,7 @@ class LoadPoint:
 
     @property
     def reason(self) -> Reason | None:
-        """Criterion by which the point is significantly saturated; None if there is none."""
+        """Criterion by which the point is significantly saturated, or None."""
         if self.success is not None and self.success.high < LEAST_SUCCESS:
             return "success"
         ratio = self.throughput_ratio
@@ -122,14 +122,14 @@ class Saturation:
 def saturation(curve: Sequence[LoadPoint]) -> Saturation:
     """Find the saturation of a curve: the first crossing of the three criteria.
 
-    A criterion counts only if it is significant at some load. The interval is that of the crossing, as in ``endive frontier``, and
-    ends at the first load at which the criterion is significant.
+    A criterion counts only if it is significant at some load. The interval is the interval of the crossing, as in
+    ``endive frontier``, and ends at the first load at which the criterion is significant.
 
     Raises:
         ValueError: The curve has no points.
     """
     if not curve:
-        raise ValueError("a curve without points")
+        raise ValueError("a curve needs at least one point")
     points = sorted(curve, key=lambda point: point.load)
     found = [each for each in (_by_share(points, "success"), _by_share(points, "throughput"), _by_backlog(points)) if each]
     return min(found, key=lambda each: each.load, default=Saturation(points[-1].load, points[-1].load, None, "above", None))

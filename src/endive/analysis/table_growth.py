@@ -1,7 +1,7 @@
 """Measure the state of tables in a window: its mean at commits, and whether it still grows.
 
 State grows if Mann and Kendall's test over twelve equal parts of the window is significant (99%) and a straight line rises by at
-least 10% of the mean; a saw-tooth of several teeth does not. The growth is the slope of that line, otherwise 0.
+least 10% of the mean; a saw-tooth with several periods does not grow. The growth is the slope of that line, otherwise 0.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _FEWEST_PARTS = 6
 _SIGNIFICANT = 2.326
 """Standard normal quantile of a one-sided test at 99%."""
 _LEAST_RISE = 0.1
-"""Smallest rise over the window, as a share of the mean, that counts as growth."""
+"""Minimum rise over the window that counts as growth, as a share of the mean."""
 
 
 class TableStates:
-    """State of tables right after the commits of some groups, in equal parts of a window; commits without state are left out."""
+    """State of tables right after the commits of some groups, in equal parts of a window; commits without state are omitted."""
 
     def __init__(self, groups: int, start_ms: float, end_ms: float) -> None:
         edges = np.linspace(start_ms, end_ms, _PARTS + 1)
@@ -69,7 +69,7 @@ def day_of_limit(row: Mapping[str, Any], limit_bytes: float) -> float:
     """Return the day, from the start of the run, on which metadata.json reaches a size by linear growth; infinite if it does not.
 
     Args:
-        row: Metrics of a run or an experiment; the mean size is that in the middle of the window.
+        row: Metrics of a run or an experiment; the mean size is the size in the middle of the window.
         limit_bytes: Size in bytes.
     """
     mean, growth = row.get("table_metadata_bytes"), row.get(GROWTH["table_metadata_bytes"])

@@ -29,7 +29,7 @@ class NotPredictableError(ValueError):
 
 
 def predict(config: SimulationConfig) -> Prediction:
-    """Predict throughput, success and attempts of a configuration at its own load.
+    """Predict throughput, success and attempts of a configuration at its load.
 
     Raises:
         NotPredictableError: The theory does not cover the configuration.

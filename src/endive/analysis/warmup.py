@@ -23,9 +23,9 @@ from endive.workload.classes import WorkloadClass
 BATCH = 5
 _FEWEST_BATCHES = 10
 _LEAST_TAIL_SHARE = 0.25
-"""Smallest share of the series that a truncation leaves: a few quiet batches at the end would look stationary by chance."""
+"""Minimum share of the series that remains after a truncation; a few quiet batches at the end may look stationary by chance."""
 _LEAST_GAIN = 0.2
-"""Smallest relative reduction of the squared error by a truncation: smaller reductions are noise, and nothing is cut."""
+"""Minimum relative reduction of the squared error by a truncation; smaller reductions are noise."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Truncation:
 
     Attributes:
         observations: Number of observations to cut, at most half of the series.
-        anywhere: Best truncation of those that leave a quarter of the series.
+        anywhere: Best truncation that keeps at least a quarter of the series.
         settled: False if ``anywhere`` lies in the second half, or the series is short.
     """
 
@@ -161,7 +161,7 @@ def _is_bunched(cls: WorkloadClass) -> bool:
 def given_window(duration_ms: float, warmup_ms: float, cooldown_ms: float = 0.0) -> Window:
     """Return the window with a given warm-up and cool-down. Raises ValueError if it is empty."""
     if warmup_ms + cooldown_ms >= duration_ms:
-        raise ValueError(f"warm-up {warmup_ms:g} ms and cool-down {cooldown_ms:g} ms leave nothing of {duration_ms:g} ms")
+        raise ValueError(f"warm-up ({warmup_ms:g} ms) plus cool-down ({cooldown_ms:g} ms) exceed the run of {duration_ms:g} ms")
     return Window(duration_ms, warmup_ms, duration_ms - cooldown_ms, "given")
 
 
@@ -302,7 +302,7 @@ def _below(distribution: QuantileDistribution, value_ms: float) -> float:
 
 
 def _first(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """Find the value between two values at which a condition begins to hold; the upper value if it does not hold."""
+    """Find the value between two values at which a condition is first met; the upper value if it is not met."""
     for _ in range(60):
         middle = (low + high) / 2.0
         low, high = (low, middle) if holds(middle) else (middle, high)

@@ -1,7 +1,7 @@
-"""Compute waits before a retry: one function for each kind of backoff, and the state of a client between waits.
+"""Compute the wait before a retry: one function per kind of backoff, and the state of a client between waits.
 
-All functions take uniforms and return milliseconds. The *state* of a client is one number: the last wait (decorrelated), the length
-of a slot (slots), or the current wait (AIMD).
+All functions take uniform random numbers and return milliseconds. The *state* of a client is one number: the last wait
+(decorrelated jitter), the length of a slot (slots), or the current wait (AIMD).
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import math
 
 EXPONENTIAL, FULL, EQUAL, DECORRELATED, SLOTS, AIMD, RETRY_AFTER, LINEAR = range(8)
 FIRST_SLOTS = 4
-"""Slots before the first retry; the number doubles with each further retry."""
+"""Number of slots before the first retry; it doubles with each further retry."""
 
 
 def grown_ms(retry: int, base_ms: float, multiplier: float, max_ms: float) -> float:
-    """Return the wait before retry number ``retry`` (1 is the first) before jitter: base x multiplier^(retry - 1) or ``max_ms``."""
+    """Return the wait before retry ``retry`` (from 1), without jitter: base x multiplier^(retry - 1), at most ``max_ms``."""
     if base_ms > 0.0 and (retry - 1) * math.log(multiplier) >= 700.0:  # a larger power would overflow
         return max_ms
     grown = base_ms * multiplier ** float(retry - 1) if base_ms > 0.0 else 0.0
@@ -24,17 +24,17 @@ def grown_ms(retry: int, base_ms: float, multiplier: float, max_ms: float) -> fl
 def backoff_ms(
     retry: int, base_ms: float, multiplier: float, max_ms: float, jitter: float, u: float, upwards: bool = False
 ) -> float:
-    """Return exponential backoff with proportional jitter: ``u`` moves the wait by at most +- ``jitter``, or upwards only."""
+    """Return exponential backoff with proportional jitter: ``u`` varies the wait by +- ``jitter``, or increases it only."""
     return grown_ms(retry, base_ms, multiplier, max_ms) * (1.0 + jitter * (u if upwards else 2.0 * u - 1.0))
 
 
 def full_jitter_ms(retry: int, base_ms: float, multiplier: float, max_ms: float, u: float) -> float:
-    """Return exponential backoff with full jitter: between 0 and the whole wait."""
+    """Return exponential backoff with full jitter: between 0 and the wait without jitter."""
     return grown_ms(retry, base_ms, multiplier, max_ms) * u
 
 
 def equal_jitter_ms(retry: int, base_ms: float, multiplier: float, max_ms: float, u: float) -> float:
-    """Return exponential backoff with equal jitter: between half of the wait and the whole."""
+    """Return exponential backoff with equal jitter: between half of the wait and the wait without jitter."""
     return grown_ms(retry, base_ms, multiplier, max_ms) * (0.5 + 0.5 * u)
 
 
@@ -46,7 +46,7 @@ def decorrelated_ms(last_ms: float, base_ms: float, multiplier: float, max_ms: f
 
 
 def slot_ms(retry: int, slot_length_ms: float, max_ms: float, u: float) -> float:
-    """Return one of ``FIRST_SLOTS`` slots, whose number doubles with each further retry; the first slot is a wait of 0."""
+    """Return the start of a random slot; there are ``FIRST_SLOTS`` slots at the first retry, twice as many at each further one."""
     if retry > 60:
         return max_ms
     wait = slot_length_ms * math.floor(u * FIRST_SLOTS * 2.0 ** float(retry - 1))
@@ -54,7 +54,7 @@ def slot_ms(retry: int, slot_length_ms: float, max_ms: float, u: float) -> float
 
 
 def aimd_ms(state_ms: float, max_ms: float, jitter: float, u: float) -> float:
-    """Return the wait of a client that lengthens it with each lost attempt and shortens it with each commit."""
+    """Return the wait of a client that increases it after each failed attempt and reduces it after each commit (AIMD)."""
     return (state_ms if state_ms < max_ms else max_ms) * (1.0 + jitter * (2.0 * u - 1.0))
 
 
@@ -72,7 +72,7 @@ def linear_ms(retry: int, base_ms: float, max_ms: float, jitter: float, u: float
 def next_wait_ms(
     kind: int, retry: int, base_ms: float, multiplier: float, max_ms: float, jitter: float, upwards: bool, state_ms: float, u: float
 ) -> float:
-    """Return the wait before retry number ``retry`` for a kind of backoff."""
+    """Return the wait before retry ``retry`` (from 1) for a kind of backoff."""
     if kind == FULL:
         return full_jitter_ms(retry, base_ms, multiplier, max_ms, u)
     if kind == EQUAL:
@@ -91,7 +91,7 @@ def next_wait_ms(
 
 
 def state_after_loss_ms(kind: int, state_ms: float, wait_ms: float, multiplier: float, max_ms: float) -> float:
-    """Return the state of a client after a lost attempt and its wait."""
+    """Return the state of a client after a failed attempt and its wait."""
     if kind == DECORRELATED:
         return wait_ms
     if kind == AIMD:
@@ -101,6 +101,6 @@ def state_after_loss_ms(kind: int, state_ms: float, wait_ms: float, multiplier: 
 
 
 def state_after_commit_ms(state_ms: float, base_ms: float) -> float:
-    """Return the state of a client with AIMD after a commit: one base less, at least the base."""
+    """Return the state of an AIMD client after a commit: reduced by the base, but at least the base."""
     shorter = state_ms - base_ms
     return shorter if shorter > base_ms else base_ms

@@ -1,4 +1,4 @@
-"""Compute batches, counts, selections and times of commits.
+"""Compute request counts, selections and times of commits.
 
 Functions take numbers, return numbers and have no state. The compiled engine compiles them, so they use the subset of Python that
 Numba supports.
@@ -12,10 +12,11 @@ BYTES_PER_MIB = 1024 * 1024
 
 
 def scheduled_delay_ms(now_ms: float, unit: float, steps: object, n: int) -> float:
-    """Return the time from ``now_ms`` to the next arrival of a Poisson process with a rate that changes in ``n`` steps.
+    """Return the time from ``now_ms`` to the next arrival of a Poisson process whose rate changes in ``n`` steps.
 
-    Infinite if there is no further arrival. ``unit`` is the expected number of arrivals until then, an exponential of mean 1: the
-    cumulative rate is inverted at it. ``steps`` has the start of each step and its rate per ms in turn.
+    The time is infinite if there is no further arrival. ``unit`` is an exponential random number with mean 1: the arrival is at the
+    time at which the expected number of arrivals since ``now_ms`` reaches it. ``steps`` alternates the start of a step and its rate
+    per ms.
     """
     i = 0
     while i + 1 < n and steps[2 * (i + 1)] <= now_ms:  # type: ignore[index]
@@ -34,18 +35,18 @@ def scheduled_delay_ms(now_ms: float, unit: float, steps: object, n: int) -> flo
 
 
 def manifests_to_merge(snapshots_behind: int, manifests_per_commit: float) -> int:
-    """Return the number of manifests that a merge append reads and writes again, given the number of concurrent commits."""
+    """Return the number of manifests that a merge append reads and rewrites after ``snapshots_behind`` concurrent commits."""
     return int(snapshots_behind * manifests_per_commit)
 
 
 def whole_count(value: float, low: int, high: int) -> int:
-    """Round a draw to a whole number of files within [low, high]."""
+    """Round a random value to a whole number of files within [low, high]."""
     count = math.floor(value + 0.5)
     return min(max(count, low), high)
 
 
 def fractional_count(mean: float, u: float) -> int:
-    """Return a whole number with mean ``mean``: one of the two nearest, by the uniform ``u``."""
+    """Return a whole number next to ``mean``, chosen by the uniform random number ``u`` so that the mean is ``mean``."""
     whole = int(mean)
     return whole + 1 if u < mean - whole else whole
 
@@ -56,7 +57,7 @@ def moment_of_effect_ms(success_latency_ms: float, linearization: float) -> floa
 
 
 def failed_answer_ms(effect_ms: float, failed_latency_ms: float) -> float:
-    """Return the latency of a rejected request: its own, but at least the time until it was rejected."""
+    """Return the latency of a rejected request, which is at least the time to its linearization point."""
     return failed_latency_ms if failed_latency_ms > effect_ms else effect_ms
 
 
@@ -78,11 +79,11 @@ def lower_bound(cumulative: object, n: int, x: float) -> int:
 
 
 def pick(cumulative: object, n: int, chosen: object, before: object, n_chosen: int, u: float) -> int:
-    """Draw one of the first ``n`` items by weight, without those already chosen.
+    """Select one of the first ``n`` items by weight, except the ones already chosen.
 
-    ``cumulative[i]`` is the sum of the weights of the items before i. ``chosen`` holds the ``n_chosen`` earlier picks in
-    ascending order, and ``before`` the weight of the picks before each of them (see ``insert_pick``). One uniform makes one pick:
-    it is scaled to the remaining weight and shifted past the chosen items below it, which a binary search finds.
+    ``cumulative[i]`` is the sum of the weights of the items before i. ``chosen`` holds the ``n_chosen`` earlier picks in ascending
+    order, and ``before`` the weight of the picks before each of them (see ``insert_pick``). Each pick takes one uniform random
+    number: it is scaled to the remaining weight and shifted past the chosen items below it, which a binary search finds.
     """
     if n_chosen == 0:
         return lower_bound(cumulative, n, u * cumulative[n])  # type: ignore[index]
@@ -102,7 +103,7 @@ def pick(cumulative: object, n: int, chosen: object, before: object, n_chosen: i
     i = low - 1 if low > 0 else 0
     while i < n_chosen and chosen[i] <= item:  # type: ignore[index]
         if chosen[i] == item:  # type: ignore[index]
-            item += 1  # rounding may land on the edge of a chosen item: take the next free one
+            item += 1  # rounding can return a chosen item: take the next free one
         i += 1
     if item < n:
         return item
@@ -114,7 +115,7 @@ def pick(cumulative: object, n: int, chosen: object, before: object, n_chosen: i
 
 
 def insert_pick(cumulative: object, chosen: object, before: object, n_chosen: int, item: int) -> None:
-    """Insert a pick into ``n_chosen`` earlier ones in ascending order, with the weight of the picks before each."""
+    """Insert a pick into ``n_chosen`` earlier picks in ascending order, with the weight of the picks before each."""
     weight = cumulative[item + 1] - cumulative[item]  # type: ignore[index]
     j = n_chosen
     while j > 0 and chosen[j - 1] > item:  # type: ignore[index]
@@ -129,25 +130,25 @@ def insert_pick(cumulative: object, chosen: object, before: object, n_chosen: in
 
 
 def store_resend_wait_ms(refusals: int, u: float) -> float:
-    """Return a client's wait after rejection number ``refusals`` of a write: up to 1 s, doubling to 32 s (Google's library)."""
+    """Return the client's wait after rejection number ``refusals`` of a write: up to 1 s, doubling to 32 s (Google's library)."""
     return u * min(1000.0 * 2.0 ** min(refusals - 1, 5), 32_000.0)
 
 
 def sdk_resend_wait_ms(errors: int, u: float) -> float:
-    """Return the wait of an SDK after error number ``errors`` of a request: up to 100 ms, doubling to 20 s (AWS, standard mode)."""
+    """Return the SDK's wait after error number ``errors`` of a request: up to 100 ms, doubling to 20 s (AWS, standard mode)."""
     return u * min(100.0 * 2.0 ** min(errors - 1, 8), 20_000.0)
 
 
 def any_error_probability(request_error: float, requests: int) -> float:
-    """Return the probability that one of ``requests`` parallel requests fails."""
+    """Return the probability that at least one of ``requests`` parallel requests fails."""
     return request_error if requests == 1 else 1.0 - (1.0 - request_error) ** float(requests)
 
 
 def status_check_wait_ms(checks: int, min_wait_ms: float, max_wait_ms: float) -> float:
-    """Return the wait after status check number ``checks`` (1 is the first) got no response."""
+    """Return the wait after status check number ``checks`` (from 1), if it got no response."""
     return min(min_wait_ms * 2.0 ** min(checks - 1, 60), max_wait_ms)
 
 
 def orphaned_files(ended_unclean: bool, installs: int, writes: int, deletes: int) -> int:
-    """Return the number of orphaned files: those of an operation without clean-up, unless its commit was installed."""
+    """Return the number of orphaned files of an operation that ended without cleanup; 0 if its commit was installed."""
     return max(writes - deletes, 0) if ended_unclean and installs == 0 else 0

@@ -1,6 +1,7 @@
-"""Draw random values: a uniform is a function of its key and its index; a value of a distribution is a function of one uniform.
+"""Draw random values.
 
-Plain arithmetic on numbers, in the subset of Python that Numba compiles; masking keeps integers within 64 bits.
+A uniform random number is a function of its key and its index; a value of a distribution is a function of one uniform random
+number. The code is plain arithmetic in the subset of Python that Numba compiles; masking keeps integers within 64 bits.
 """
 
 from __future__ import annotations
@@ -18,27 +19,27 @@ TO_UNIT = 2.0**-52
 
 
 def mix64(z: int) -> int:
-    """Scramble 64 bits into 64 bits (a bijection)."""
+    """Mix the bits of a 64-bit integer (a bijection)."""
     z = ((z ^ (z >> 30)) * MIX_1) & MASK
     z = ((z ^ (z >> 27)) * MIX_2) & MASK
     return z ^ (z >> 31)
 
 
 def derive(key: int, word: int) -> int:
-    """Return the key one level below ``key``: of a class in a run, a transaction in a class, a purpose in a transaction."""
+    """Return the key one level below ``key``: run, class, transaction, purpose."""
     return mix64(((key ^ ((word * _WORD) & MASK)) + GOLDEN) & MASK)
 
 
 def keyed_uniform(key: int, index: int) -> float:
-    """Return draw number ``index`` of the stream ``key``: a uniform in the open interval (0, 1)."""
-    z = (key + index * GOLDEN) & MASK  # mix64, written out because this is where a run spends its time
+    """Return the uniform random number ``index`` of the stream ``key``, in the open interval (0, 1)."""
+    z = (key + index * GOLDEN) & MASK  # mix64, inlined by hand because runs spend most of their time here
     z = ((z ^ (z >> 30)) * MIX_1) & MASK
     z = ((z ^ (z >> 27)) * MIX_2) & MASK
     return (((z ^ (z >> 31)) >> 12) + 0.5) * TO_UNIT
 
 
 def largest_uniform(key: int, index: int, count: int) -> float:
-    """Return the largest of ``count`` draws starting at ``index``: the slowest of a batch, because quantiles are monotone."""
+    """Return the maximum of ``count`` uniform random numbers from ``index`` on: the slowest access of a batch has this quantile."""
     largest = keyed_uniform(key, index)
     for _ in range(count - 1):
         index += 1
@@ -94,15 +95,15 @@ def exact_normal_quantile(u: float) -> float:
 
 CELL_BITS = 7
 _CELLS = 2**CELL_BITS
-"""Cells of the quantile table for each power of two."""
+"""Number of cells of the quantile table per power of two."""
 _POWERS = 53
 SMALLEST = 2.0**-53
 
 
 def _quantile_table() -> list[float]:
-    """Compute cubics for the normal quantile of p in (2^-53, 1/2], four coefficients for each cell.
+    """Compute cubics for the normal quantile of p in (2^-53, 1/2], four coefficients per cell.
 
-    Cells have the same width within [2^-k-1, 2^-k), so they shrink with the tail, where the quantile is steep. In each the
+    Cells have equal width within [2^-k-1, 2^-k), so they become narrower in the tail, where the quantile is steep. In each cell the
     cubic has the values and the slopes of the quantile at both ends.
     """
     table: list[float] = []
@@ -121,14 +122,14 @@ def _quantile_table() -> list[float]:
 
 
 QUANTILES = _quantile_table()
-"""Table of ``normal_quantile``, followed by the tables of distributions; compiled code gets the same as an array."""
+"""Table of ``normal_quantile``, followed by the tables of distributions. Compiled code uses a copy in an array."""
 _KEEPING = Lock()
 
 
 def quantile_cell(p: float) -> tuple[int, float]:
-    """Return the cell of ``QUANTILES`` that ``p`` lies in (negative if it is one half), and the position in it, from 0 to 1.
+    """Return the cell of ``QUANTILES`` that contains ``p`` (negative for 1/2), and the position in the cell, from 0 to 1.
 
-    Compiled code reads both off the bits of ``p`` (``simulation/compiled/streams.py``).
+    Compiled code derives both from the bits of ``p`` (``simulation/compiled/streams.py``).
     """
     mantissa, exponent = math.frexp(p)
     x = (mantissa - 0.5) * (2.0 * _CELLS)
@@ -137,7 +138,7 @@ def quantile_cell(p: float) -> tuple[int, float]:
 
 
 def normal_quantile(u: float, table: Sequence[float]) -> float:
-    """Return the standard normal quantile of ``u``, with an error of at most 1e-9, from ``QUANTILES``."""
+    """Return the standard normal quantile of ``u`` from ``QUANTILES``, with an error of at most 1e-9."""
     p = u if u < 0.5 else 1.0 - u
     cell, x = quantile_cell(p if p > SMALLEST else SMALLEST)
     if cell < 0:
@@ -148,15 +149,15 @@ def normal_quantile(u: float, table: Sequence[float]) -> float:
 
 
 FIXED, UNIFORM, EXPONENTIAL, NORMAL, LOGNORMAL, TABLE = range(6)
-"""Kinds of distributions; those from ``NORMAL`` on are functions of a normal score."""
+"""Kinds of distributions. ``NORMAL`` and the following kinds are functions of a normal score."""
 
 TABLE_CELLS = 1024
-"""Cells of a table of quantiles, over the normal scores from -8.3 to 8.3 (no uniform lies beyond them)."""
+"""Number of cells of a quantile table, over normal scores from -8.3 to 8.3 (the range of all uniform random numbers)."""
 SCORE_LIMIT = 8.3
 
 
 def keep_table(logarithms: Sequence[float]) -> int:
-    """Append a table of logarithms of quantiles to ``QUANTILES`` and return its offset. It is never removed."""
+    """Append a table of logarithms of quantiles to ``QUANTILES``, for the life of the process, and return its offset."""
     assert len(logarithms) == TABLE_CELLS + 1
     with _KEEPING:
         place = len(QUANTILES)
@@ -165,11 +166,11 @@ def keep_table(logarithms: Sequence[float]) -> int:
 
 
 def quantile(kind: int, a: float, b: float, floor: float, u: float, table: Sequence[float] = QUANTILES) -> float:
-    """Return the value of a distribution at the uniform ``u``, at least ``floor``.
+    """Return the quantile ``u`` of a distribution, at least ``floor``.
 
     The parameters ``a`` and ``b`` are: FIXED value, -; UNIFORM low, high; EXPONENTIAL mean, -; NORMAL mean, standard deviation;
-    LOGNORMAL mu, sigma; TABLE logarithm of the median, offset of the table. ``table`` is for compiled code, which has its own
-    copy of ``QUANTILES``.
+    LOGNORMAL mu, sigma; TABLE logarithm of the median, offset of the table. Compiled code passes its copy of ``QUANTILES`` as
+    ``table``.
     """
     if kind >= NORMAL:
         return quantile_at_score(kind, a, b, floor, normal_quantile(u, table), table)
@@ -177,7 +178,7 @@ def quantile(kind: int, a: float, b: float, floor: float, u: float, table: Seque
 
 
 def quantile_at_score(kind: int, a: float, b: float, floor: float, z: float, table: Sequence[float] = QUANTILES) -> float:
-    """Return the value at the normal score ``z`` of a distribution that is a function of it (see ``quantile``)."""
+    """Return the value at the normal score ``z`` of a distribution that is a function of the score (see ``quantile``)."""
     if kind == TABLE:
         x = (z + SCORE_LIMIT) * (TABLE_CELLS / (2.0 * SCORE_LIMIT))
         cell = int(x)
@@ -191,7 +192,7 @@ def quantile_at_score(kind: int, a: float, b: float, floor: float, z: float, tab
 
 
 def quantile_by_uniform(kind: int, a: float, b: float, floor: float, u: float) -> float:
-    """Return the value at the uniform ``u`` of a distribution that needs no normal score (see ``quantile``)."""
+    """Return the quantile ``u`` of a distribution that needs no normal score (see ``quantile``)."""
     if kind == FIXED:
         value = a
     elif kind == EXPONENTIAL:

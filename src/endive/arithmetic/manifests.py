@@ -1,7 +1,7 @@
 """Compute counts and sizes of the files of a table, the manifests to merge, and the effect of a commit.
 
-``model`` is anything with the fields of ``endive.table.TableModel``, ``table`` with those of ``TableFiles`` and ``traits`` with
-those of ``Traits``: the dataclasses themselves, or records of the compiled engine.
+``model`` is any object with the fields of ``endive.table.TableModel``, ``table`` has the fields of ``TableFiles`` and ``traits``
+the fields of ``Traits``: the dataclasses, or records of the compiled engine.
 """
 
 from __future__ import annotations
@@ -9,41 +9,41 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 NO_SNAPSHOT = 0
-"""Kind of a commit that makes no snapshot."""
+"""Kind of a commit that creates no snapshot."""
 ALL_MANIFESTS = -1
 """Value that stands for all manifests of the table."""
 
 
 def metadata_size(model: Any, snapshots: int) -> int:
-    """Return the bytes of table metadata with this number of snapshots."""
+    """Return the size of table metadata with this number of snapshots, in bytes."""
     return int(model.metadata_bytes + model.metadata_bytes_per_snapshot * snapshots)
 
 
 def list_size(model: Any, manifests: int) -> int:
-    """Return the bytes of a manifest list with this number of manifests."""
+    """Return the size of a manifest list with this number of manifests, in bytes."""
     return int(model.manifest_list_bytes + model.manifest_list_bytes_per_manifest * manifests)
 
 
 def mean_size(model: Any, table: Any) -> int:
-    """Return the mean bytes of the table's data manifests; those of a new one if it has none."""
+    """Return the mean size of the table's data manifests in bytes, or the size of a new manifest if the table has none."""
     return int(table.data_bytes // table.data if table.data > 0 else model.manifest_bytes)
 
 
 def merged_size(model: Any, mean: int, manifests: int) -> int:
-    """Return the bytes of one manifest merged from ``count`` manifests of a mean size."""
+    """Return the size of one manifest merged from ``manifests`` manifests of size ``mean``, in bytes."""
     return int(manifests * mean - (manifests - 1) * model.manifest_header_bytes)
 
 
 def hits_of(table: Any, traits: Any) -> int:
-    """Return the number of data manifests with files that an operation removes."""
+    """Return the number of data manifests that contain files removed by an operation."""
     return int(table.data if traits.hits == ALL_MANIFESTS else min(traits.hits, table.data))
 
 
 def merge_bins(count: int, size: int, least: int, target: int) -> tuple[int, int, int]:
-    """Return the merge plan of a group of manifests: full bins, manifests in each, manifests of the newest bin.
+    """Return the merge plan of a group of manifests: number of full bins, manifests per bin, manifests in the newest bin.
 
-    Manifests are packed from the oldest on into bins of ``target`` bytes. Full bins are merged; the newest, which is not full, is
-    merged if it has ``least`` manifests (otherwise its number is 0). All manifests are assumed to have the mean size.
+    Manifests are packed into bins of ``target`` bytes, oldest first. Full bins are merged. The newest bin, which is not full, is
+    merged if it contains at least ``least`` manifests (otherwise its number is 0). All manifests are assumed to have the mean size.
     """
     if count < 2:
         return 0, 1, 0
@@ -56,26 +56,26 @@ def merge_bins(count: int, size: int, least: int, target: int) -> tuple[int, int
 
 
 def bins_of(model: Any, manifests: int, size: int) -> tuple[int, int, int]:
-    """Return the merge plan of a group of manifests of a table (``merge_bins``), if merging is enabled."""
+    """Return the merge plan of a group of manifests of a table (``merge_bins``), or an empty plan if merging is disabled."""
     if not model.merge_manifests:
         return 0, 1, 0
     return merge_bins(manifests, size, model.min_count_to_merge, model.target_bytes)
 
 
 def merged_away(bins: int, per_bin: int, newest: int) -> int:
-    """Return the number of manifests that merging removes."""
+    """Return by how many manifests merging reduces their number."""
     return bins * (per_bin - 1) + (newest - 1 if newest > 0 else 0)
 
 
 def young_before_start(interval_ms: float, cutoff_ms: float) -> int:
-    """Return the number of snapshots not older than a time, of those that were committed every ``interval_ms`` before time 0."""
+    """Return the number of snapshots since ``cutoff_ms``, if they were committed every ``interval_ms`` before time 0."""
     if cutoff_ms > 0.0:
         return 0
     return int(min(-cutoff_ms / interval_ms, 1e15)) if interval_ms > 0.0 else 10**15
 
 
 def snapshots_kept(table: Any, traits: Any, young: int) -> int:
-    """Return the number of snapshots that an expiry retains, given the number of those that are young enough."""
+    """Return the number of snapshots that an expiry retains if ``young`` snapshots are within the maximum age."""
     return int(max(young, min(traits.min_snapshots, table.snapshots)))
 
 
@@ -94,7 +94,7 @@ class FileCounts(NamedTuple):
 
 
 def counts_after(model: Any, table: Any, traits: Any) -> FileCounts:
-    """Return the counts of a table after a commit that makes a snapshot."""
+    """Return the counts of a table after a commit that creates a snapshot."""
     whole = traits.hits == ALL_MANIFESTS
     data = traits.data if whole else table.data + traits.data
     data_bytes = (0 if whole else table.data_bytes) + traits.data * model.manifest_bytes

@@ -1,4 +1,4 @@
-"""Compute the number and the size of the requests of a protocol step. ``step`` is anything with the fields of ``ProtocolStep``."""
+"""Compute the number and the size of the requests of a protocol step. ``step`` has the fields of ``ProtocolStep``."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def step_count(step: Any, behind: int, lost: int, files: int, entries: int) -> i
 
 
 def step_size(step: Any, files: int, version: int) -> int:
-    """Return the bytes of an object of a step, for a table with this number of files and versions."""
+    """Return the size of an object of a step in bytes, for a table with this number of files and versions."""
     return int(step.size_bytes + step.bytes_per_file * files + step.bytes_per_version * version)
 
 
 def entries_since_checkpoint(version: int, every: int) -> int:
-    """Return the log entries since the last checkpoint; without checkpoints, all of them."""
+    """Return the number of log entries since the last checkpoint, or of all entries without checkpoints."""
     return version % every if every > 0 else version

@@ -1,7 +1,7 @@
 """Review the snapshots since the start of an operation, one at a time, and derive the work of an attempt.
 
-``record`` is anything with the fields of ``endive.table.SnapshotRecord``, ``table`` with those of ``TableFiles``, ``traits`` with
-those of ``Traits`` and ``handle`` with those of ``endive.transaction.iceberg.Handle``.
+``record`` is any object with the fields of ``endive.table.SnapshotRecord``, ``table`` has the fields of ``TableFiles``, ``traits``
+the fields of ``Traits`` and ``handle`` the fields of ``endive.transaction.iceberg.Handle``.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from endive.arithmetic.manifests import hits_of
 
 
 class Review(NamedTuple):
-    """Findings of an operation in the snapshots since its start."""
+    """Result of the review of the snapshots since the start of an operation."""
 
     lists: int
-    """Manifest lists that validation reads."""
+    """Number of manifest lists that validation reads."""
     manifests: int
-    """Manifests that validation reads."""
+    """Number of manifests that validation reads."""
     conflicting: int
-    """Snapshots since the last attempt that may be real conflicts."""
+    """Number of snapshots since the last attempt that may be real conflicts."""
     hits: int
-    """New data manifests since the last attempt of the same partitions."""
+    """Number of new data manifests of the same partitions since the last attempt."""
     misses: int
-    """Other new data manifests since the last attempt that have to be read."""
+    """Number of other new data manifests since the last attempt that must be read."""
     deletes: int
-    """New delete manifests since the last attempt."""
+    """Number of new delete manifests since the last attempt."""
     delete_hits: int
-    """New delete manifests of the same partitions."""
+    """Number of new delete manifests of the same partitions."""
 
 
 def nothing_found() -> Review:
-    """Return a review of no snapshots."""
+    """Return an empty review."""
     return Review(0, 0, 0, 0, 0, 0, 0)
 
 
@@ -41,15 +41,21 @@ def reads_history(traits: Any) -> bool:
 
 
 def is_start_expired(table: Any, start: int) -> bool:
-    """Return whether the snapshot that was current when the table had ``start`` of them has been expired."""
+    """Return whether the snapshot that was current when the table had ``start`` snapshots has been expired."""
     return bool(table.length - start >= table.snapshots)
 
 
 def review_record(found: Review, record: Any, traits: Any, in_range: bool, overlaps: bool, is_new: bool) -> Review:
-    """Add a snapshot to the findings in newer ones.
+    """Add a snapshot to the review of newer snapshots.
 
-    ``in_range``: the range of its partitions includes one that the operation writes; ``overlaps``: it may have written to one of
-    them, which matters only if it ``is_new`` since the last attempt or if nothing is kept between attempts.
+    Args:
+        found: Review of the newer snapshots.
+        record: Snapshot.
+        traits: Traits of the operation.
+        in_range: Whether the partition range of the snapshot includes a partition that the operation writes.
+        overlaps: Whether the snapshot may have written to one of these partitions. Only relevant if ``is_new`` or if attempts reuse
+            nothing.
+        is_new: Whether the snapshot was committed since the last attempt.
     """
     kind = record.kind
     added = 1 if kind & traits.reads_added else 0
@@ -80,14 +86,14 @@ def review_record(found: Review, record: Any, traits: Any, in_range: bool, overl
 
 
 def without_own(found: Review, own: int) -> Review:
-    """Return the findings without conflicts with ``own`` earlier commits of the same job, which replaced other files."""
+    """Return the review without conflicts with ``own`` earlier commits of the same job, which replaced other files."""
     return Review(
         found.lists, found.manifests, max(found.conflicting - own, 0), found.hits, found.misses, found.deletes, found.delete_hits
     )
 
 
 class Filtered(NamedTuple):
-    """Manifests that an attempt filters: those it rewrites and those it reads without a match, for data and delete manifests."""
+    """Numbers of manifests that an attempt filters: rewritten, and read without a match, for data and delete manifests."""
 
     hits: int
     misses: int
@@ -99,7 +105,7 @@ def manifests_to_filter(table: Any, handle: Any, traits: Any, found: Review) -> 
     """Return the manifests that an attempt filters: all relevant ones in the first attempt, only new ones in later attempts."""
     hits = 0 if handle.prepared else hits_of(table, traits)
     if handle.prepared and traits.hits and table.merges != handle.merges:
-        hits = 1  # what it had found has been merged into another manifest
+        hits = 1  # the matching manifests of the previous attempt have been merged into another manifest
     misses = 0 if handle.prepared else traits.misses
     deletes = found.deletes if handle.prepared else table.deletes
     if traits.matches_new:
@@ -108,7 +114,7 @@ def manifests_to_filter(table: Any, handle: Any, traits: Any, found: Review) -> 
 
 
 def files_of_lost_attempts(handle: Any) -> int:
-    """Return the number of files that are deleted after a commit: those of lost attempts and merged manifests."""
+    """Return the number of files of failed attempts and of merged manifests, which are deleted after a commit."""
     return int(handle.lost + handle.made * handle.merged)
 
 

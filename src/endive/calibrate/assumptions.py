@@ -69,7 +69,7 @@ def _failures(tree: Tree, classes: Sequence[ObservedClass], reports: Sequence[Co
     for cls in classes:
         section = tree["workload"][cls.name]
         if PERIODIC_JOB.key in section:
-            texts.append(f"{100 * cls.process.missed:.1f}% of the slots of {cls.name} are empty")
+            texts.append(f"{100 * cls.process.missed:.1f}% of the scheduled times of {cls.name} have no commit")
             continue
         own = by_class.get(cls.name, ())
         failed = estimate_failing_share([report.attempts for report in own], most_attempts)
@@ -195,5 +195,5 @@ def _conflicts(tree: Tree, classes: Sequence[ObservedClass], history: History) -
             text = f"{number}, as {'named in summaries' if number == len(named) else 'counted in the manifest list'}"
         yield Assumption("partitions", f"not in the metadata: {text}", {"catalog.partitions.num_partitions": max(number * 10, 100)})
     if high:
-        text = "rejected commits are not in the history: overlaps are never real conflicts; the range is up to 50%"
+        text = "0% of overlaps, range 0 to 50%; the history does not record rejected commits"
         yield Assumption("real conflicts", text, low, high)

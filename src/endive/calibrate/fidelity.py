@@ -64,7 +64,7 @@ _ATTEMPTS, _FIRST, _P50, _P95, _GAP, _VARIATION, _FAILED = (
     "duration of a commit, p50",
     "duration of a commit, p95",
     "time between commits, mean",
-    "time between commits, variation",
+    "time between commits, coefficient of variation",
     "share that failed",
 )
 _DURATIONS = (_FIRST, _P50, _P95)
@@ -173,7 +173,9 @@ def explain(comparisons: Sequence[Comparison]) -> list[str]:
     if _FAILED in measures:
         found.append("the share of failed operations differs from the model: check retries, timeouts and real conflicts")
     if _VARIATION in measures:
-        found.append("commits are more or less even than in the model: check for bursts, a schedule, or aligned writers")
+        found.append(
+            "the variation of the time between commits differs from the model: check for bursts, a schedule, or aligned writers"
+        )
     return found
 
 

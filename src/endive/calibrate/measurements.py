@@ -53,8 +53,7 @@ def read_rows(path: Path) -> pa.Table:
     """Read CSV, Parquet or JSON lines, by file extension (``.gz`` is supported for text). Raises InputError."""
     name = path.name.lower().removesuffix(".gz")
     if not name.endswith((*_PARQUET, *_JSON, *_TEXT)):
-        endings = ".csv, .tsv, .parquet, .jsonl, and .gz of text, are read"
-        raise InputError(f"{path}: is not a file of measurements by its name: {endings}")
+        raise InputError(f"{path}: unsupported file type; supported are .csv, .tsv and .jsonl (also .gz), and .parquet")
     try:
         check_rows(path, _BYTES_PER_ROW)
         table = _read_rows(path, name)

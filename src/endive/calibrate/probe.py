@@ -255,7 +255,7 @@ def _open_store(url: str) -> Any:
     if "://" not in url:
         path = Path(url)
         if not path.is_dir():
-            raise InputError(f"{url}: is not a directory; a store is s3://, gs://, az:// or a directory that is there")
+            raise InputError(f"{url}: no such directory; pass s3://, gs://, az:// or an existing directory")
         return LocalStore(path.resolve())
     limits: Any = {"timeout": "30s", "connect_timeout": "5s"}
     if any(os.environ.get(f"{cloud}_ALLOW_HTTP", "").lower() in ("1", "true") for cloud in ("AWS", "AZURE", "GOOGLE")):

@@ -42,7 +42,7 @@ def read_bytes(location: str) -> bytes:
         filesystem, path = _filesystem(location)
         info = filesystem.get_file_info(path)
         if info.type == pa.fs.FileType.NotFound:
-            raise InputError(f"{location}: is not there")
+            raise InputError(f"{location}: no such file")
         if info.type == pa.fs.FileType.Directory:
             raise InputError(f"{location}: is a directory; give one of its *.metadata.json")
         if info.type == pa.fs.FileType.Unknown and not path.startswith("/dev/fd/"):  # which a shell hands over
@@ -96,7 +96,10 @@ def _with_manifests(history: History, metadata: str) -> History:
         return history
     if _store(history.manifest_list) != _store(metadata):
         place = history.manifest_list.partition("?")[0][:200]
-        note = f"its manifest list is in another store and was not read ({place}); import the metadata file from there to have it"
+        note = (
+            f"the manifest list ({place}) is in another object store and was not read; "
+            "import the metadata file from that store to include it"
+        )
         return replace(history, notes=(*history.notes, note))
     try:
         size = len(read_bytes(history.manifest_list))

@@ -124,7 +124,7 @@ def _table(history: History, assumptions: list[Assumption]) -> Tree:
     if state.manifests is None:
         guess = min(max(state.data_files or len(history.commits), 1), 100)
         table["manifests"] = guess
-        text = f"the manifest list could not be read: {guess} manifests"
+        text = f"{guess}; the manifest list could not be read"
         assumptions.append(Assumption("manifests", text, {"table.manifests": 1}, {"table.manifests": max(guess, 100)}))
     return table
 

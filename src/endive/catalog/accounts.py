@@ -1,4 +1,4 @@
-"""Metadata files of tables for a custom catalog, which makes it usable on Iceberg's commit paths."""
+"""Wrapper that tracks the metadata files of tables for a custom catalog, so that it works on Iceberg's commit paths."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from endive.table import TableFiles, TableModel
 class AccountedCatalog(Catalog):
     """Catalog that tracks the metadata files of tables for another catalog.
 
-    The step that increments ``seq`` of the catalog installs the commit; its changes are then applied to the files of the previous
-    versions of its tables. Snapshots contain the files of their table versions.
+    The step that increments the ``seq`` of the wrapped catalog installs the commit. The changes of the commit are then applied to
+    the files of its tables. Snapshots contain the files of their table versions.
     """
 
     def __init__(self, catalog: Catalog, table_model: TableModel) -> None:
@@ -65,7 +65,7 @@ class AccountedCatalog(Catalog):
         partitions_written: Mapping[int, frozenset[int]] | None = None,
         changes: Mapping[int, TableChanges] | None = None,
     ) -> Generator[Step, None, CommitResult]:
-        """Commit, and record the changes in the step that installs the commit."""
+        """Commit, and apply the changes in the step that installs the commit."""
         steps = self._catalog.commit(expected_seq, writes, timestamp_ms, intention, partitions_written=partitions_written)
         installed: list[TableFiles] = []
         while True:

@@ -1,4 +1,4 @@
-"""Append catalog: commits are appended to a log as intention records and conflict only if their tables do."""
+"""Append catalog: commits are appended to a log as intention records; only commits to the same tables conflict."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class AppendCatalog(StoredCatalog):
     """Catalog with a checkpoint and a log per table group.
 
     An append is rejected if the log no longer ends at the expected offset (a physical failure, retried at the new end). A record in
-    the log is applied if its tables still have the versions it relies on; a read of the catalog returns the outcome. A log above a
-    threshold is sealed, and the next commit first compacts it by a compare-and-swap.
+    the log is applied if its tables still have the versions that it relies on; the client reads the catalog to learn the outcome. A
+    log above a threshold is sealed, and the next commit first compacts it by a compare-and-swap.
     """
 
     replays_log: ClassVar[bool] = True
@@ -56,7 +56,7 @@ class AppendCatalog(StoredCatalog):
         return self._state.groups[group].log_offset
 
     def _commit(self, request: CommitRequest) -> Generator[float, None, CommitResult]:
-        """Append until the record is in the log, then read the catalog for the outcome."""
+        """Append until the record is in the log, then read the catalog to learn the outcome."""
         group, offset = self._state.group_of(request.writes), request.intention.expected_offset
         if offset is None:
             offset = group.log_offset
@@ -85,7 +85,7 @@ class AppendCatalog(StoredCatalog):
         return CommitResult(applied, latency + discovery, round_trips + 1)
 
     def _apply(self, group: Group, request: CommitRequest) -> bool:
-        """Add a record to the log and return whether it takes effect."""
+        """Add a record to the log and return whether it is applied."""
         counters = self._state.counters
         counters.append_physical_success += 1
         group.log_offset += self.log_entry_bytes
@@ -109,7 +109,7 @@ class AppendCatalog(StoredCatalog):
         return too_long or too_many
 
     def _compact(self, group: Group) -> Generator[float, None, float]:
-        """Write a new checkpoint by compare-and-swap; of concurrent compactions, the first one succeeds."""
+        """Write a new checkpoint by compare-and-swap. The first of several concurrent compactions succeeds."""
         checkpoint = group.checkpoint_offset
         request = self.storage.compaction_ms(CATALOG, group.seq, self.size_bytes)
         effect = moment_of_effect_ms(request.success_ms, self.linearization)

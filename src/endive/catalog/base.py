@@ -1,7 +1,7 @@
-"""Interface of catalogs, and the state of the built-in ones.
+"""Interface of catalogs, and the state of the built-in catalogs.
 
-Reads return immutable snapshots. A commit passes the sequence number that it is based on and returns whether it was installed.
-The catalog owns the versions of tables and partitions and one sequence number per table group.
+Reads return immutable snapshots. A commit passes the sequence number that it is based on and returns whether it was installed. The
+catalog owns the versions of tables and partitions and one sequence number per table group.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ TableChanges = tuple[TableChange, ...]
 
 
 class Catalog(ABC):
-    """Catalog as transactions use it. Subclass it for a custom catalog."""
+    """Catalog as used by transactions. Subclass it for a custom catalog."""
 
     installed_files: tuple[TableFiles, ...] = ()
-    """Tables of the last commit of this view right after it took effect, for the rows of results; empty if it did not."""
+    """Tables of the last commit of this view right after its linearization point; empty if the commit was not installed."""
 
     @abstractmethod
     def read(self, timestamp_ms: float = 0.0) -> Generator[Step, None, CatalogSnapshot]:
@@ -59,11 +59,11 @@ class Catalog(ABC):
         """
 
     def observe(self, timestamp_ms: float) -> CatalogSnapshot:
-        """Return the state that a request to the object store shows at this time. Declarative protocols need it."""
+        """Return the state that a request to the object store observes at this time. Required by declarative protocols."""
         raise NotImplementedError(f"{type(self).__name__} does not support declarative protocols")
 
     def publish(self, version: int) -> None:
-        """Publish the ratified commits up to a version. Declarative protocols need it."""
+        """Publish the ratified commits up to a version. Required by declarative protocols."""
         raise NotImplementedError(f"{type(self).__name__} does not support declarative protocols")
 
     @property
@@ -72,7 +72,7 @@ class Catalog(ABC):
         """Number of installed commits."""
 
     def bind(self, rng: RandomSource | None, group: int = 0) -> Catalog:
-        """Return the view of one transaction, with its source of randomness (if given) and its table group."""
+        """Return the view of one transaction, with its source of randomness (or None) and its table group."""
         return self
 
     def restrict(self, tables: Collection[int]) -> Catalog:
@@ -80,10 +80,10 @@ class Catalog(ABC):
         return self
 
     def keep_handles(self, handles: TableHandles) -> CatalogSnapshot | None:
-        """Let a view keep what its requests show in the handles of a writer.
+        """Cache table state observed by the requests of a view in the table handles of a writer.
 
         Returns:
-            The state from which the transaction can start without a load; None if it has to read the catalog.
+            The cached state from which the transaction can start without a load, or None if it must read the catalog.
         """
         return None
 
@@ -112,9 +112,9 @@ class CommitRequest(NamedTuple):
     partitions: Mapping[int, frozenset[int]] | None
     changes: Mapping[int, TableChanges] | None
     installed: list[TableFiles]
-    """Written tables after the commit, filled in when it takes effect."""
+    """Written tables after the commit; filled in at the linearization point."""
     handles: TableHandles | None = None
-    """Table handles of the writer, if it keeps them."""
+    """Cached table handles of the writer, or None."""
 
 
 @dataclass
@@ -127,7 +127,7 @@ class Group:
     entries_since_checkpoint: int = 0
     sealed: bool = False
     writable_ms: float = 0.0
-    """Time from which the store accepts the next write of the commit pointer."""
+    """Time from which the object store accepts the next write of the commit pointer."""
     published: int = 0
     """Version up to which ratified commits are published."""
 
@@ -145,14 +145,14 @@ class CatalogState:
         self.counters = CatalogCounters()
 
     def group_of(self, writes: Mapping[int, int]) -> Group:
-        """Return the table group of the written tables. Raises ValueError if they are of several groups."""
+        """Return the table group of the written tables. Raises ValueError if they belong to several groups."""
         ids = {self.table_groups[table_id] for table_id in writes}
         if len(ids) != 1:
             raise ValueError(f"a commit must be within one table group, but tables {sorted(writes)} are of groups {sorted(ids)}")
         return self.groups[ids.pop()]
 
     def install(self, group: Group, request: CommitRequest) -> None:
-        """Install the new versions. Snapshots that were read before keep the old ones."""
+        """Install the new versions. Snapshots that were read before keep the old versions."""
         tables, partitions = list(self.tables), request.partitions
         for table_id, new_version in request.writes.items():
             table = tables[table_id]
@@ -176,10 +176,10 @@ class CatalogState:
 
 
 class StoredCatalog(Catalog):
-    """Base of the built-in catalogs. A read takes effect at the fraction ``linearization`` of its latency."""
+    """Base class of the built-in catalogs. A read takes effect at the fraction ``linearization`` of its latency."""
 
     needs_cas: ClassVar[bool] = False
-    """True if the store must support compare-and-swap."""
+    """True if the object store must support compare-and-swap."""
     replays_log: ClassVar[bool] = False
     """True if each log entry since the checkpoint adds to the latency of a read."""
 
@@ -213,7 +213,7 @@ class StoredCatalog(Catalog):
         if len(groups) != num_tables or min(groups) < 0:
             raise ValueError(f"table_groups must have {num_tables} group numbers, one per table and at least 0, not {groups}")
         self.initial_files = () if table_model is None else (TableFiles.initial(table_model),) * num_tables
-        """Files of each table at the start; empty if the catalog does not track them."""
+        """Initial files of each table; empty if the catalog does not track them."""
         self._state = CatalogState(partitions_per_table, groups, self.initial_files)
 
     def fresh(self) -> Self:
@@ -223,13 +223,13 @@ class StoredCatalog(Catalog):
         return catalog
 
     def starting_with(self, initial_files: Sequence[TableFiles]) -> Self:
-        """Return the catalog with other files of its tables at the start."""
+        """Return the catalog with other initial files of its tables."""
         catalog = copy.copy(self)
         catalog.initial_files = tuple(initial_files)
         return catalog.fresh()
 
     def bind(self, rng: RandomSource | None, group: int = 0) -> Self:
-        """Return the view of one transaction, with its source of randomness (if given) and its table group."""
+        """Return the view of one transaction, with its source of randomness (or None) and its table group."""
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__)
         if rng is not None:
@@ -248,7 +248,7 @@ class StoredCatalog(Catalog):
 
     @property
     def tables(self) -> tuple[TableMetadata, ...]:
-        """Current tables, for observers outside of the simulation."""
+        """Current tables, for observers outside the simulation."""
         return self._state.tables
 
     @property
@@ -309,9 +309,9 @@ class StoredCatalog(Catalog):
         return snapshot, latency
 
     def _is_too_large(self, request: CommitRequest, now_ms: float) -> bool:
-        """Return whether one more snapshot makes metadata.json exceed the limit, and record when it first did."""
+        """Return whether a new snapshot makes metadata.json exceed its size limit, and record when this first happened."""
         limit, counters = self.metadata_limit_bytes, self.counters
-        if limit is None or not request.intention.moves_ref:  # an expiry makes it smaller
+        if limit is None or not request.intention.moves_ref:  # an expiry reduces the size
             return False
         for table_id in request.writes:
             files = self.tables[table_id].files

@@ -16,16 +16,17 @@ from endive.table import TableModel
 class CASCatalog(StoredCatalog):
     """Catalog with one object per table group, replaced as a whole: a commit invalidates all concurrent commits of the group.
 
-    With one group it is a single-file catalog; with one group per table it has a commit pointer per table (REST, JDBC).
+    A catalog with one group is a single-file catalog; a catalog with one group per table has a commit pointer per table (REST,
+    JDBC).
 
     Raises:
-        UnsupportedOperationError: the store does not support compare-and-swap.
+        UnsupportedOperationError: The object store does not support compare-and-swap.
     """
 
     needs_cas: ClassVar[bool] = True
 
     def _commit(self, request: CommitRequest) -> Generator[float, None, CommitResult]:
-        """Replace the commit pointer of the group by compare-and-swap, and resend while the store throttles writes."""
+        """Replace the commit pointer of the group by compare-and-swap; resend the request while the object store throttles it."""
         group, now_ms, latency, sent = self._state.group_of(request.writes), request.timestamp_ms, 0.0, 0
         while True:
             swap = self.storage.cas_ms(CATALOG, request.expected_seq, self.size_bytes)
@@ -59,7 +60,7 @@ class CASCatalog(StoredCatalog):
 
     @property
     def _write_interval_ms(self) -> float:
-        """Time after a write in which the store rejects the next write of the same object."""
+        """Time after a write during which the object store rejects another write of the same object."""
         limit = self.storage.object_writes_per_s
         return 0.0 if limit is None else 1000.0 / limit
 

@@ -14,14 +14,14 @@ from endive.catalog.service_queue import ServiceSettings
 _SIZE = {"size_bytes": "size_bytes"}
 _LIMIT = {"metadata_limit_bytes": "metadata_limit_bytes"}
 _SERVICE = [setting.name for setting in fields(ServiceSettings)]
-"""Settings of a service, which ``endive.config.build`` passes as one argument."""
+"""Settings of a service, passed as one argument by ``endive.config.build``."""
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogKind:
     """Kind of catalog, with its settings and its requirements on the object store.
 
-    ``settings`` maps keys of ``[catalog]`` to arguments of ``catalog``; with other kinds those keys have no effect. ``needs`` maps
+    ``settings`` maps keys of ``[catalog]`` to arguments of ``catalog``; these keys have no effect with other kinds. ``needs`` maps
     alternative operations of a latency profile to the error message for a provider that supports none of them.
     """
 
@@ -30,7 +30,7 @@ class CatalogKind:
     word: str
     """Label in reports."""
     stored: bool = True
-    """True if the catalog is an object in an object store, or uses one."""
+    """True if the catalog is stored in an object store, or uses one."""
     settings: Mapping[str, str] = field(default_factory=dict)
     needs: Mapping[tuple[str, ...], str] = field(default_factory=dict)
 

@@ -1,9 +1,8 @@
 """Catalog service: a REST catalog or a database, with network latency, a queue and workers.
 
-A commit is checked when its service starts: one that has lost the race is rejected after the service time ``check``. Otherwise it
-takes effect at the end of its service, unless another commit has moved its table meanwhile; then the server repeats it, at most
-``server_retries`` times. docs/explanation/services.md describes
-the order of draws and events.
+A commit is checked when its service starts. If its requirements already fail, it is rejected after the service time ``check``.
+Otherwise it takes effect at the end of its service. If another commit has changed the table meanwhile, the server repeats the
+commit, at most ``server_retries`` times. docs/explanation/services.md describes the order of draws and events.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ DEFAULT_METADATA_BYTES = 16_384
 class ServiceCatalog(StoredCatalog):
     """Catalog service.
 
-    With a commit pointer per table, a commit requires only that the main branches it moves are unchanged. An expiry of snapshots
-    and an append therefore do not conflict, and a commit to several tables is atomic.
+    With a commit pointer per table, a commit requires only that the main branches it moves are unchanged. Therefore an expiry of
+    snapshots and an append do not conflict, and a commit to several tables is atomic.
     """
 
     def __init__(
@@ -76,13 +75,13 @@ class ServiceCatalog(StoredCatalog):
         return self
 
     def keep_handles(self, handles: TableHandles) -> CatalogSnapshot | None:
-        """Keep what the requests of the view show, and return the kept state of its tables, if all are known."""
+        """Cache observed table state, and return the cached state if it covers all tables of the view."""
         self._handles = handles
         return handles.snapshot_of(self._tables)
 
     @property
     def takes_requirements(self) -> bool:
-        """True if the server writes the metadata: a commit is then one POST with its requirements."""
+        """True if the server writes the metadata, so that a commit is one POST with its requirements."""
         return self.settings.writes_metadata
 
     def read(self, timestamp_ms: float = 0.0) -> Generator[Step, None, CatalogSnapshot]:
@@ -127,7 +126,7 @@ class ServiceCatalog(StoredCatalog):
         """Send a request, and resend it while it is rejected.
 
         Returns:
-            Time of arrival, uniform of its service time, network latency of the response, and number of requests.
+            Time of arrival, uniform random number of the service time, network latency of the response, and number of requests.
         """
         settings, round_trips = self.settings, 0
         while True:
@@ -147,7 +146,7 @@ class ServiceCatalog(StoredCatalog):
             now_ms += settings.retry_after_ms
 
     def _respond_to_known(self, u: float, now_ms: float) -> Generator[Step, None, tuple[None, float]]:
-        """Serve a commit that has taken effect before with the same idempotency key."""
+        """Serve a commit that has already taken effect, recognized by its idempotency key."""
         now_ms = began_ms = yield from self._server.enter(now_ms)
         service = self.settings.check.at(u)
         yield service
@@ -158,7 +157,7 @@ class ServiceCatalog(StoredCatalog):
     def _commit_alone(self, request: CommitRequest, u: float, now_ms: float) -> Generator[Step, None, tuple[str | None, float]]:
         """Serve one commit; return its outcome (as ``Member.outcome``) and the time of the decision.
 
-        With ``recheck``, a commit that has lost when its service starts, or whose requirements fail after a reload, is rejected.
+        With ``recheck``, a commit is rejected if its requirements fail when its service starts or after a reload.
         """
         settings, server, tables = self.settings, self._server, sorted(request.writes)
         now_ms = began_ms = yield from server.enter(now_ms)
@@ -202,7 +201,7 @@ class ServiceCatalog(StoredCatalog):
         return outcome, now_ms
 
     def _commit_in_batch(self, request: CommitRequest, u: float, now_ms: float) -> Generator[Step, None, tuple[str | None, float]]:
-        """Join the batch of the table, lead it if there is no leader, and return the outcome and the time of the decision."""
+        """Join the batch of the table (or lead a new one), and return the outcome and the time of the decision."""
         coalesce, server = self.settings.coalesce, self._server
         assert coalesce is not None
         table, member = min(request.writes), Member(request, now_ms)
@@ -266,7 +265,7 @@ class ServiceCatalog(StoredCatalog):
         return True
 
     def _required(self, request: CommitRequest) -> tuple[int, ...]:
-        """Return the requirements of the commit: the refs of its tables, or the pointer that they share."""
+        """Return the requirements of a commit: the refs of its tables, or their shared commit pointer."""
         if not self.own_pointers:
             return (request.expected_seq,)
         intention = request.intention
@@ -274,15 +273,15 @@ class ServiceCatalog(StoredCatalog):
         return tuple(intention.refs[table_id] for table_id in request.writes) if intention.moves_ref else ()
 
     def _current(self, request: CommitRequest) -> tuple[int, ...]:
-        """Return the current values of the same requirements."""
+        """Return the current values of the requirements of a commit."""
         if not self.own_pointers:
             return (self._state.groups[self.table_groups[min(request.writes)]].seq,)
         return tuple(self.tables[table_id].ref for table_id in request.writes) if request.intention.moves_ref else ()
 
     def _swapped(self, request: CommitRequest) -> tuple[int, ...]:
-        """Return the current values of what the server compares when it swaps.
+        """Return the current values that the server compares in its swap.
 
-        Iceberg's server (``recheck``) compares the metadata files of the tables, which an expiry of snapshots also replaces.
+        Iceberg's server (``recheck``) compares the metadata files of the tables. An expiry of snapshots also replaces them.
         """
         if self.own_pointers and self.settings.server_retries and self.settings.server_retry_mode == "recheck":
             return tuple(self.tables[table_id].version for table_id in request.writes)

@@ -1,6 +1,6 @@
 """Catalog service as a queueing system: workers, a queue, table locks and batches, with their counters.
 
-It does not own the content of the catalog. Requests are served in order of arrival, ties in order of transaction id.
+The content of the catalog is not part of this module. Requests are served in order of arrival, ties in order of transaction id.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from endive.steps import Signal, Step, WaitFor
 from endive.storage import FixedLatency, LognormalLatency, QuantileDistribution
 
 SERVICE_UNAVAILABLE = "service_unavailable"
-"""Abort reason of a transaction with a request that was rejected more than ``max_resends`` times (429, 503)."""
+"""Abort reason after a request was rejected more than ``max_resends`` times (429, 503)."""
 LOST = ""
-"""Outcome of a commit that lost the race: no abort reason, because the client may retry."""
+"""Outcome of a commit that lost the race; not an abort reason, because the client may retry."""
 ServerRetryMode = Literal["recheck", "rebase"]
 
 
 @dataclass(frozen=True, slots=True)
 class Coalesce:
-    """Group commit: a commit waits ``linger_ms`` for others of its table; a swap has at most ``max_batch`` (0: no limit)."""
+    """Group commit: a commit waits ``linger_ms`` for other commits to its table; a swap has at most ``max_batch`` (0: no limit)."""
 
     linger_ms: float = 0.0
     max_batch: int = 0
@@ -34,9 +34,10 @@ class Coalesce:
 class ServiceSettings:
     """Latencies of a service in milliseconds, and its capacity.
 
-    ``network`` is the one-way latency. ``load`` and ``commit`` are service times; ``check`` is that of a commit that has lost the
-    race when its service starts. ``workers`` is the number of concurrent requests (0: no limit). Requests that arrive while
-    ``queue_limit`` others wait are rejected; the client resends them after ``retry_after_ms``, at most ``max_resends`` times.
+    ``network`` is the one-way latency. ``load`` and ``commit`` are service times; ``check`` is the service time of a commit whose
+    requirements already fail when its service starts. ``workers`` is the number of concurrent requests (0: no limit). Requests that
+    arrive while ``queue_limit`` others wait are rejected; the client resends them after ``retry_after_ms``, at most ``max_resends``
+    times.
     """
 
     network: QuantileDistribution = field(default_factory=lambda: LognormalLatency.from_median(1.0, 0.3, 0.0))
@@ -49,16 +50,19 @@ class ServiceSettings:
     max_resends: int = 5
     lock: Literal["none", "table"] = "none"
     server_retries: int = 0
-    """Number of times that the server repeats a swap that it lost; each costs ``server_backoff_ms`` and a reload."""
+    """Maximum number of times that the server repeats a lost swap; each repetition takes ``server_backoff_ms`` and a reload."""
     server_retry_mode: ServerRetryMode = "recheck"
-    """``recheck``: the requirements of the commit are checked again, as in Iceberg's CatalogHandlers; ``rebase``: an append is
-    applied to the current state."""
+    """Treatment of a commit that lost its swap.
+
+    ``recheck``: the server checks its requirements again, as Iceberg's CatalogHandlers do. ``rebase``: the server applies an append
+    to the current state.
+    """
     server_backoff_ms: float = 100.0
     database_conflict: float = 0.0
-    """Probability, per commit in service on another table, that the database fails the commit with a serialization failure."""
+    """Probability, per concurrent commit to another table, that a commit ends with a serialization failure of the database."""
     coalesce: Coalesce | None = None
     transfer_ms_per_mib: float = 10.0
-    """Latency that each MiB of table metadata adds to the response to a load."""
+    """Additional latency of a load response per MiB of table metadata."""
     writes_metadata: bool = True
     """True if the server writes metadata.json within the service time and returns it with a load."""
 
@@ -103,7 +107,7 @@ class Server:
         return 0 < self._settings.workers <= self._busy
 
     def enter(self, now_ms: float, *, waits_already: bool = False) -> Generator[Step, None, float]:
-        """Acquire a worker and return the time. With ``waits_already`` (in a batch) the request is not counted as waiting again."""
+        """Acquire a worker and return the time. With ``waits_already`` (batches), the request is not counted as waiting again."""
         self._counters.service_requests += 1
         if not self._is_full():
             self._busy += 1
@@ -121,7 +125,7 @@ class Server:
         return signal.time_ms
 
     def leave(self, began_ms: float, now_ms: float) -> None:
-        """Release the worker to the request that has waited longest, if any."""
+        """Release the worker to the request with the longest wait, if any."""
         self._counters.service_busy_ms += now_ms - began_ms
         if self._queue:
             self._queue.popleft().wake()
@@ -139,7 +143,7 @@ class Server:
         return signal.time_ms
 
     def unlock(self, tables: Collection[int]) -> None:
-        """Release the locks of the tables to waiting commits, the longest waiting first."""
+        """Release the locks of the tables to waiting commits, in order of arrival."""
         self._locked.difference_update(tables)
         left = []
         for wanted, signal in self._lock_queue:
@@ -155,12 +159,12 @@ class Server:
         self._committing.update(tables)
 
     def end_commit(self, tables: Collection[int]) -> int:
-        """End the service of a commit; return the number of commits in service on other tables, each once per table."""
+        """End the service of a commit; return the number of commits in service on other tables, counted once per table."""
         self._committing.subtract(tables)
         return self._committing.total() - sum(self._committing[table_id] for table_id in tables)
 
     def join(self, table: int, member: Member) -> None:
-        """Add a member to the next batch of the table. If there is no batch, the member leads it."""
+        """Add a member to the next batch of the table. If there is no batch, the member leads a new one."""
         self._waiting += 1
         if table in self._batches:
             self._batches[table].append(member)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from endive.table import TableFiles
 
 METADATA_TOO_LARGE = "metadata_too_large"
-"""Abort reason of a transaction with table metadata above the size limit of the catalog."""
+"""Abort reason of a commit whose table metadata would exceed the size limit of the catalog."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableMetadata:
-    """Table in a snapshot. ``version`` counts its commits, ``partition_versions`` those of each partition."""
+    """Table in a snapshot. ``version`` is its number of commits, ``partition_versions`` the number of commits by partition."""
 
     table_id: int
     version: int
@@ -58,20 +58,20 @@ class CatalogSnapshot:
 
 
 class TableHandles:
-    """Tables of a service as a writer last saw them, in the response to a load or to its own commit.
+    """Cached state of the tables of a service, from the last load or commit of a writer.
 
-    A response counts as seen when the server sends it.
+    The state is that at the time at which the server sends the response.
     """
 
     def __init__(self) -> None:
         self._states: dict[int, CatalogSnapshot] = {}
 
     def keep(self, tables: Iterable[int], snapshot: CatalogSnapshot) -> None:
-        """Keep the state of the tables."""
+        """Cache the state of the tables."""
         self._states.update(dict.fromkeys(tables, snapshot))
 
     def snapshot_of(self, tables: Collection[int]) -> CatalogSnapshot | None:
-        """Return the kept state of the tables; None if the writer has not seen one of them."""
+        """Return the cached state of the tables, or None if one of them is not cached."""
         if not self._states.keys() >= set(tables):
             return None
         states = [self._states[table_id] for table_id in tables]
@@ -83,7 +83,7 @@ class TableHandles:
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """Outcome and latency of a commit. It contains no state of the catalog: after a failure, read the catalog."""
+    """Outcome and latency of a commit. It contains no catalog state: after a failure, read the catalog."""
 
     success: bool
     latency_ms: float
@@ -94,7 +94,7 @@ class CommitResult:
 
 @dataclass(frozen=True, slots=True)
 class IntentionRecord:
-    """Intention of a commit with the versions it relies on; the log entry of an append catalog."""
+    """Intention of a commit with the versions that it relies on; the log entry of an append catalog."""
 
     txn_id: int
     expected_seq: int
@@ -103,17 +103,17 @@ class IntentionRecord:
     partitions_written: Mapping[int, tuple[int, ...]] | None = None
     size_bytes: int = 100
     tables_read: Mapping[int, int] = field(default_factory=dict)
-    """Version that was read, by table id."""
+    """Versions that were read, by table id."""
     expected_offset: int | None = None
-    """End offset of the log that the transaction last read; None for the current end."""
+    """End offset of the log that the transaction last read, or None for the current end."""
     refs: Mapping[int, int] | None = None
-    """Main branch that was read, by table id; None for the versions before those of ``tables_written``."""
+    """Main branches that were read, by table id; None stands for the versions before ``tables_written``."""
     moves_ref: bool = True
-    """True if the commit moves the main branches of its tables; an expiry of snapshots does not."""
+    """True if the commit moves the main branches of its tables; False for an expiry of snapshots."""
     rebasable: bool = False
-    """True if the server can apply the commit to another state without the client, as with appends."""
+    """True if the server can apply the commit to another state without the client, as for appends."""
     applied: bool = False
-    """True if the commit has taken effect before with the same idempotency key."""
+    """True if the commit has already taken effect with the same idempotency key."""
 
 
 @dataclass

@@ -71,7 +71,7 @@ def compare(
 
     Two sources are compared metric by metric. More sources, or the scenarios of a study, are ranked, with simultaneous intervals.
 
-    --precision is that of the differences: of --question or --metric, or else of success and p95.
+    --precision applies to the differences in --question or --metric (default: success and p95).
 
     Exit codes: 3 if a condition of --fail-if is met by any alternative, otherwise 0.
     """
@@ -215,9 +215,8 @@ def _show_ranking(
         title, metric = name_subject(ranking.subject), ranking.subject.metric
         rows = [(each.name, format_value(metric, each.estimate), describe_ranked_side(each)) for each in ranking.sides]
         output.table(f"\n{title[:1].upper()}{title[1:]}", ("", "", "verdict"), rows)
-    several = f"the intervals of all {found.corrected} comparisons hold jointly"
-    together = "the interval holds" if found.corrected == 1 else several
-    output.text(f"\nAgainst {found.baseline}; with 95% confidence {together}.")
+    intervals = "95% interval" if found.corrected == 1 else f"{found.corrected} simultaneous 95% intervals"
+    output.text(f"\nDifferences from {found.baseline}, with {intervals}.")
     output.text(
         explain_ranges(format_value(ranking.subject.metric, each.estimate) for ranking in found.rankings for each in ranking.sides)
     )

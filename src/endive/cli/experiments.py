@@ -82,7 +82,7 @@ def show(
         found = [each for each in find_experiments(root) if each.name.startswith(name)]
         if len(found) != 1:
             names = ", ".join(each.name for each in found)
-            output.error(f"{root}: no experiment name starts with {name!r}" if not found else f"{name!r} is ambiguous: {names}")
+            output.error(f"{root}: no experiment has the prefix {name!r}" if not found else f"{name!r} is ambiguous: {names}")
             raise typer.Exit(EXIT_USAGE)
         (experiment,) = found
         try:

@@ -46,7 +46,7 @@ def fidelity(
             raise InputError(f"{', '.join(against)}: cannot compare: no operation has at least 20 commits in both sources")
         verdict, reasons = combine_verdicts(comparisons), explain(comparisons)
         output.table(
-            f"{config} against {', '.join(against)}",
+            f"{config} compared with {', '.join(against)}",
             ("measure", "observed", "simulated", "ratio", "verdict"),
             [_row(each) for each in comparisons],
         )

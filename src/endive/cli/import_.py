@@ -125,7 +125,7 @@ def _answer(output: Output, out: Path, imported: Imported, result: dict[str, Any
         output.note(result["notes"][-1])
         return
     result["answers"] = [answer_data(each) for each in made]
-    show_answers(output, "\nPrediction, with the range over the assumptions", made)
+    show_answers(output, "\nPredicted results (range: assumptions at their bounds)", made)
 
 
 def write_imported(imported: Imported, out: Path, reports: Sequence[CommitReport]) -> tuple[list[Path], list[str]]:

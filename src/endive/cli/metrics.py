@@ -201,18 +201,20 @@ def _in_order(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> list[di
 
 
 def _warn(output: Output, totals: Sequence[dict[str, Any]]) -> None:
+    from endive.formatting import format_count, format_duration
+
     few = sum(row["few_seeds"] for row in totals)
     if few:
-        output.note(f"{few} experiments have fewer than 3 seeds: their intervals are not reliable")
+        output.note(f"{format_count(few, 'experiment')} with fewer than 3 seeds: intervals are not reliable")
     over = sum(row["saturated"] is not None for row in totals)
     if over:
-        output.note(f"{over} experiments are overloaded (see the column saturated)")
+        output.note(f"{format_count(over, 'experiment')} overloaded (see the column saturated)")
     short = [row for row in totals if row["needed_ms"] is not None and row["saturated"] is None]
     if short:
-        from endive.formatting import format_duration
-
         needed = format_duration(max(row["needed_ms"] for row in short))
-        output.note(f"{len(short)} experiments are too short to reach a steady state; set simulation.duration_ms to {needed}")
+        output.note(
+            f"{format_count(len(short), 'experiment')} too short to reach a steady state; set simulation.duration_ms to {needed}"
+        )
 
 
 def _query(output: Output, spark: Any, root: Path, manifest: Inventory, sql: str, limit: int) -> None:

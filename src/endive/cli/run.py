@@ -101,8 +101,8 @@ def run(
 
     Results go to DIR/LABEL-HASH/SEED; the label is experiment.label, or the name of the file.
 
-    With --seeds or --precision, the printed metrics are those of the first seed. With --precision, those of --for, or else of
-    --fail-if, or else success and p95 follow with their intervals over all seeds. Finished seeds are reused.
+    With --seeds or --precision, the summary is of the first seed. With --precision, the metrics of --for (default: of --fail-if, or
+    success and p95) follow, with intervals over all seeds. Finished seeds are reused.
 
     Exit codes: 3 if a condition of --fail-if is met, otherwise 0.
     """

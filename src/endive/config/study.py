@@ -53,7 +53,7 @@ Model = TypeVar("Model", bound=BaseModel)
 def check_study(model: type[Model], tree: Tree, source: str) -> Model:
     """Validate a study file. Raises ConfigError with all its problems."""
     if "simulation" in tree and not tree.keys() & model.model_fields.keys():
-        message = "is a configuration, not a study; run it with `endive run`, or name it in a study by base"
+        message = "is a configuration, not a study; run it with `endive run`, or set base to its path under [sweep] of a study"
         raise ConfigError(source, [Problem("", message)])
     try:
         return model.model_validate(tree)

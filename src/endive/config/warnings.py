@@ -107,7 +107,7 @@ def _too_few(document: Document) -> Iterator[ConfigWarning]:
         if expected < FEWEST:
             longer = document.simulation.duration_ms * FEWEST / expected if expected > 0.0 else None
             hint = "" if longer is None else f" For {FEWEST}, use a run of {format_duration(longer)} or more seeds."
-            message = f"{_about(expected, _class_suffix(cls))} submitted in a run, too few for a success rate.{hint}"
+            message = f"{_about(expected, _class_suffix(cls))} submitted per run, too few to estimate success.{hint}"
             key = f"transaction.{INTER_ARRIVAL.key}" if cls.own is None else f"workload.{cls.name}"
             yield ConfigWarning("too_few", key, message)
 

@@ -1,4 +1,4 @@
-"""The lab: an object store and a REST catalog on loopback for real clients, with the latencies and failures of a configuration."""
+"""Lab: an object store and a REST catalog on loopback for real clients, with the latencies and failures of a configuration."""
 
 
 class LabError(Exception):

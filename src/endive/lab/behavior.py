@@ -1,4 +1,4 @@
-"""Latencies and failures of requests to the lab, drawn from the distributions of a configuration."""
+"""Draw latencies and failures of requests to the lab from the distributions of a configuration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LabFailures:
     Attributes:
         request_error: Probability that a request gets a 503 response and has no effect.
         fatal_error: Probability that a request gets a 403 response and has no effect.
-        lost_answer: Probability that the response to a commit is lost after the commit took effect, or failed.
+        lost_answer: Probability that the response to a commit request is lost after the request was processed.
         slow_response: Probability that a response is delayed by ``slow_ms``.
         slow_ms: Delay of a slow response.
 
@@ -48,7 +48,7 @@ class Fate:
     Attributes:
         effect_ms: Time from arrival to the linearization point.
         success_ms: Time from arrival to the response, if the request succeeds.
-        failure_ms: The same if its condition is not met.
+        failure_ms: Time from arrival to the response, if the condition of the request is not met.
         is_rejected: True if the response is 503.
         is_failed: True if the response is 403.
         is_lost: True if the response is lost.
@@ -95,7 +95,7 @@ class Behavior:
 
 
 class Draws:
-    """Draws the latency and the failures of each request. The order of requests is that of real clients, so runs differ."""
+    """Generator of latencies and failures of requests. Runs differ, because real clients determine the order of requests."""
 
     def __init__(self, behavior: Behavior) -> None:
         self._behavior = behavior
@@ -117,7 +117,7 @@ class Draws:
         return self._fate(latency_ms, latency_ms, is_commit=False)
 
     def conditional_write(self, key: str, size_bytes: int) -> Fate:
-        """Return the outcome of a conditional write: that of a compare-and-swap, if the store supports it."""
+        """Return the outcome of a conditional write, with the latency of compare-and-swap if the store supports it."""
         if self._store is None:
             return self._fate(0.0, 0.0, is_commit=True)
         if not self._store.supports_cas:
@@ -127,7 +127,7 @@ class Draws:
         return self._fate(drawn.success_ms, drawn.failure_ms, is_commit=True)
 
     def metadata_write_ms(self, size_bytes: int) -> float:
-        """Return the time in which the catalog's server writes a metadata file."""
+        """Return the time that the catalog server needs to write a metadata file."""
         return 0.0 if self._store is None else self._store.write_ms(TABLE_METADATA, size_bytes)
 
     def network_ms(self) -> float:

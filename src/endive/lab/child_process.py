@@ -1,4 +1,4 @@
-"""Command that runs in a lab: a child process with the addresses of the lab in its environment, which never outlives the lab."""
+"""Run a command in a lab: a child process with the addresses of the lab in its environment, which ends with the lab."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processes behind connections to the lab, by Linux's table of sockets; elsewhere a client is a connection."""
+"""Find the client processes of connections to the lab in Linux's socket table; on other systems a client is a connection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 
 
 class ClientNames:
-    """Names the client of each connection: ``pid:N`` where the process is known, otherwise ``port:N``.
+    """Names of the clients of connections: ``pid:N`` if the process is known, otherwise ``port:N``.
 
     A new process is looked up in a thread, because that takes a few milliseconds.
     """
@@ -26,7 +26,7 @@ class ClientNames:
         self._thread.start()
 
     def connection_opened(self, client_port: int, server_port: int) -> None:
-        """Find the process of a new connection: at once if it has others, which takes less than 1 ms, or in the thread."""
+        """Find the process of a new connection: immediately (less than 1 ms) if it has other connections, or in the thread."""
         self._names[client_port] = f"port:{client_port}"
         inode = _socket_inode(client_port, server_port)
         if inode is None:
@@ -70,7 +70,7 @@ def _open_files(process: int) -> Iterator[str]:
 
 
 def _socket_inode(client_port: int, server_port: int) -> str | None:
-    """Return the inode of the socket whose local port is that of the client."""
+    """Return the inode of the socket with the local port of the client."""
     ends = f":{client_port:04X}", f":{server_port:04X}"
     for table in _TABLES:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Requests and replies of the lab's servers over ASGI: bounded bodies, timed replies, lost responses, records."""
+"""Handle requests and replies of the lab's servers over ASGI: bounded bodies, timed replies, lost responses, records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Request:
     arrived_s: float
     connection: int
     client: str = ""
-    """Name of the client by its credentials; empty for those that all clients share."""
+    """Name of the client by its credentials; empty for shared credentials."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,8 @@ class Event:
     """Operation, target and outcome of a request, for the recording.
 
     ``outcome`` is ``ok``, ``conflict`` (409, 412), ``rejected`` (429, 503 of the configuration), ``refused`` (another error) or
-    ``lost`` (the response was lost, regardless of ``status``). ``change`` is what a commit to the catalog adds and deletes.
+    ``lost`` (the response was lost, regardless of ``status``). ``change`` contains the additions and
+    deletions of a commit to the catalog.
     """
 
     service: str
@@ -86,7 +87,7 @@ class Handler(Protocol):
         ...
 
     def identify(self, request: Request) -> str | None:
-        """Return the name of the client that the credentials belong to, or None if they are not of this lab."""
+        """Return the name of the client with these credentials, or None if they are not valid in this lab."""
         ...
 
     def refusal(self, status: int, code: str, message: str) -> Reply:
@@ -99,7 +100,7 @@ Record = Callable[[Request, Event, float], None]
 
 
 class LabApp:
-    """ASGI application that gives each request to the server of its port.
+    """ASGI application that routes each request by port.
 
     Args:
         handlers: Servers by port.
@@ -123,7 +124,7 @@ class LabApp:
         request = _head(scope)
         client = handler.identify(request)
         if client is None:  # before the body is read
-            await _send(handler.refusal(403, "InvalidAccessKeyId", "The access key or token is not that of this lab."), send)
+            await _send(handler.refusal(403, "InvalidAccessKeyId", "The access key or token is not valid in this lab."), send)
             return
         try:
             body = await _body(receive, self._most_bytes, request.headers)
@@ -159,7 +160,7 @@ def _head(scope: Scope) -> Request:
 
 
 async def _body(receive: Receive, most_bytes: int, headers: Mapping[str, str]) -> bytes | None:
-    """Read the body of a request; return None if the client has gone."""
+    """Read the body of a request; return None if the client disconnected."""
     length = headers.get("content-length", "0")
     if not (length.isascii() and length.isdigit() and len(length) < 19):
         raise _BodyError(400, "InvalidRequest", "The content length is not a number.")

@@ -1,4 +1,4 @@
-"""Check of a session for commits whose outcome the client cannot know, and for data that was committed twice."""
+"""Check a session for commits with an outcome unknown to the client, and for data that was committed twice."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ Problem = Literal["unknown", "repeated"]
 
 @dataclass(frozen=True)
 class Finding:
-    """A commit whose outcome differs from what its client can know.
+    """Commit with an outcome that its client does not know.
 
     Attributes:
         problem: ``unknown``: the commit took effect, its response was lost, and the client did not send the same snapshot again.
-            ``repeated``: after that, the client committed the same data again; in a catalog, as much data by another snapshot.
+            ``repeated``: after that, the client committed the same data again; in a catalog, the same amount of data in another
+            snapshot.
         table: Table of the catalog, or folder of the objects that commits create or swap.
         client: Client.
         commit: Snapshot, or the name of the object and its version.
@@ -40,8 +41,8 @@ class Finding:
 
 
 _SENTENCES: Mapping[Problem, str] = {
-    "unknown": "took effect, but its response was lost: the client cannot know",
-    "repeated": "took effect, its response was lost, and the client committed as much data again",
+    "unknown": "took effect, but its response was lost, so the client does not know the outcome",
+    "repeated": "took effect, its response was lost, and the client committed the same amount of data again",
 }
 
 
@@ -65,7 +66,7 @@ class _Attempt:
 
 
 def check_history(requests: Iterable[RecordedRequest]) -> list[Finding]:
-    """Return the commits whose outcome their clients cannot know, and those that were committed twice."""
+    """Return the commits with an outcome unknown to the client, and the commits with data that was committed twice."""
     found = []
     for (client, table), attempts in _attempts(requests).items():
         for place, each in enumerate(attempts):
@@ -116,6 +117,6 @@ def _find_repetition(lost: _Attempt, later: Sequence[_Attempt]) -> _Attempt | No
 
 
 def _is_same(one: _Attempt, other: _Attempt) -> bool:
-    """Return whether both send the same snapshot or object, so that the client learns the outcome of the first request."""
+    """Return whether both requests commit the same snapshot or object, which shows the client the outcome of the first."""
     ours, theirs = one.request.event, other.request.event
     return (ours.snapshot_id, ours.target) == (theirs.snapshot_id, theirs.target)

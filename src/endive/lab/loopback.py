@@ -1,4 +1,4 @@
-"""The servers of the lab on two ports of the loopback interface, in one thread."""
+"""Run the servers of the lab on two ports of the loopback interface, in one thread."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def serve_in_thread(
     most_bytes: int,
     opened: Callable[[int, int], None] = lambda client, port: None,
 ) -> Iterator[asyncio.AbstractEventLoop]:
-    """Serve until the block ends; gives the event loop of the servers.
+    """Serve until the block ends, and yield the event loop of the servers.
 
     Args:
         servers: Server of each listening socket.
@@ -55,7 +55,7 @@ def serve_in_thread(
     transports: dict[int, asyncio.Transport] = {}
 
     class Connection(H11Protocol):
-        """A connection that the lab can close without a response."""
+        """Connection that the lab can close without a response."""
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             """Register the connection, or close it if there are too many."""

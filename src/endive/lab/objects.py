@@ -1,6 +1,6 @@
-"""Objects of the lab's store: content, versions, conditional writes, listings and multipart uploads, without HTTP.
+"""Store the objects of the lab: content, versions, conditional writes, listings and multipart uploads, without HTTP.
 
-Objects are kept in memory, or as files of one directory. Names that could lead outside of the directory are rejected in both cases.
+Objects are stored in memory or in a directory. Names that could lead outside of the directory are rejected in both cases.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_BUCKETS = 100
 _MOST_UPLOADS = 1_000
 MOST_PARTS = 10_000
 _PARTIAL = re.compile(r"\.[0-9a-f]{16}\.part")
-"""Name of a file that was not written completely."""
+"""Pattern of the names of incomplete files."""
 IF_NONE_MATCH, IF_MATCH = "if-none-match", "if-match"
 EXISTS = "*"
 """Condition of a write: the object must not exist (``If-None-Match: *``)."""

@@ -1,9 +1,9 @@
-"""Observe how a client commits, and describe it as a protocol.
+"""Observe the commits of a client, and derive its commit protocol.
 
 A command that makes one commit is run several times. The lab delays one of its requests while the same command, with other
-credentials, commits the given number of rival versions, so the table format need not be known. Rivals commit either before the
-first data file is written, which shows the requests of a client that is behind, or before its first commit request, which makes
-the client lose the race.
+credentials, makes a number of concurrent commits. The table format need not be known. Concurrent writers commit either before the
+first data file is written, which shows the requests of a client with a stale version, or before its first commit request, which
+makes the client lose the race.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from endive.arithmetic.draws import derive
+from endive.formatting import format_count
 from endive.lab import LabError
 from endive.lab.behavior import Behavior
 from endive.lab.child_process import child_process, exit_code
@@ -48,12 +49,12 @@ _LATENCY_MS = 5.0
 _COMMAND_S = 120.0
 _MOST_RETRIES = 30
 _FARTHEST = 9
-"""Largest number of versions behind in the commits that check a protocol."""
+"""Maximum number of concurrent commits in the trials that check a protocol."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """Commit protocol of a client, as observed.
+    """Observed commit protocol of a client.
 
     Attributes:
         commit_point: ``put_if_absent`` or ``swap``.
@@ -78,7 +79,7 @@ class Observation:
 
     @property
     def is_exact(self) -> bool:
-        """True if the steps give the number of requests of every trial."""
+        """True if the steps predict the number of requests of every trial."""
         return all(step.is_exact for steps in self.steps.values() for step in steps)
 
     def predict(self, phase: ObservedPhase, at: Situation) -> dict[str, int]:
@@ -92,7 +93,7 @@ class Observation:
 
 @dataclass
 class _Hold:
-    """Rivals to run when the observed client sends a certain request, at most ``times`` times."""
+    """Concurrent writers to run when the observed client sends a certain request, at most ``times`` times."""
 
     place: Place
     rivals: int
@@ -114,7 +115,7 @@ class _Hold:
 
 @dataclass
 class _Parked:
-    """A waiting rival: its process, whether its first request has arrived, and whether it may continue."""
+    """Waiting concurrent writer: its process, whether its first request has arrived, and whether it may continue."""
 
     child: subprocess.Popen[bytes]
     arrived: threading.Event = field(default_factory=threading.Event)
@@ -126,9 +127,9 @@ class Observer:
     """Runs a command in a lab and observes its commits.
 
     Args:
-        command: Command that makes one commit, and creates its table if there is none.
+        command: Command that makes one commit, and creates its table if it does not exist.
         log: Function that prints progress.
-        rival_command: Command that makes a rival commit to the same table. Default: the same command.
+        rival_command: Command that makes a concurrent commit to the same table. Default: the same command.
 
     """
 
@@ -136,7 +137,7 @@ class Observer:
     log: Callable[[str], None] = lambda text: None
     rival_command: Sequence[str] = ()
     versions: int = 0
-    """Commits so far, which is the number of versions of the table."""
+    """Number of commits so far, which is the number of versions of the table."""
     _by_metadata: bool = field(default=False, init=False)
     """True if the write of a metadata file stands for a commit that the lab does not see."""
     _hold: _Hold | None = field(default=None, init=False)
@@ -150,8 +151,8 @@ class Observer:
         """Run all trials in a separate lab; return the observation, and the number of further commits that it predicts exactly.
 
         Args:
-            counts: Numbers of rival commits.
-            checks: Number of further commits, with random numbers of rivals.
+            counts: Numbers of concurrent commits.
+            checks: Number of further commits, with random numbers of concurrent commits.
             seed: Seed of these numbers.
 
         Raises:
@@ -163,13 +164,13 @@ class Observer:
 
     @contextmanager
     def open_lab(self, most_rivals: int) -> Iterator[Lab]:
-        """Open a lab whose requests pass the gate of this observer, for up to ``most_rivals`` rivals at a time."""
+        """Open a lab with the gate of this observer, for up to ``most_rivals`` concurrent writers at a time."""
         clients = (OBSERVED, RIVAL, *(f"{RIVAL}-{number}" for number in range(most_rivals)))
         with open_lab(LabSettings(observing_behavior()), clients, self.gate) as lab:
             yield lab
 
     def run_checks(self, observation: Observation, number: int, seed: int = 0) -> list[Trial]:
-        """Run further commits with random numbers of rivals, half of them before the data file and half before the commit."""
+        """Run further commits with random numbers of concurrent commits, half before the data file and half before the commit."""
         stream = Stream(derive(run_key(seed), Purpose.CONFLICT))
         places: tuple[Place, ...] = ("data", "commit") if observation.retries != 0 else ("data",)
         return [
@@ -178,7 +179,7 @@ class Observer:
         ]
 
     def observe_in(self, lab: Lab, counts: Sequence[int] = RIVAL_COUNTS) -> Observation:
-        """Run all trials in an open lab whose gate is that of this observer."""
+        """Run all trials in an open lab with the gate of this observer."""
         self.create_table(lab)
         first = self.run_trial("data", 0)
         self._by_metadata = not any(each.is_commit for each in first.requests)
@@ -213,8 +214,9 @@ class Observer:
         self._run(RIVAL)
 
     def run_trial(self, place: Place, rivals: int, folder: str | None = None, has_data: bool = True, times: int = 1) -> Trial:
-        """Run the command once while rivals commit; return its requests."""
-        self.log(f"{rivals} rivals before {'the commit request' if place == 'commit' else 'the first data file'}")
+        """Run the command once while concurrent writers commit; return its requests."""
+        before = "the commit request" if place == "commit" else "the first data file"
+        self.log(f"{format_count(rivals, 'concurrent commit')} before {before}")
         assert self._lab is not None
         versions, start = self.versions, len(self._lab.recording.requests())
         with ExitStack() as stack:
@@ -243,9 +245,9 @@ class Observer:
         return None if lost > _MOST_RETRIES else len(commits) - 1, waits, elapsed_ms
 
     def _park_rivals(self, count: int, stack: ExitStack) -> None:
-        """Start rivals, and wait until each has sent its first request, which is delayed.
+        """Start concurrent writers, and wait until each has sent its first request, which is delayed.
 
-        A rival then commits without its start-up time, so that the observed client does not time out.
+        The writers then commit without their start-up time, so that the observed client does not time out.
         """
         assert self._lab is not None
         null = subprocess.DEVNULL
@@ -258,7 +260,7 @@ class Observer:
                 raise LabError(f"{self.command[0]}: sent no request within {_COMMAND_S:g} s")
 
     async def gate(self, intention: Intention) -> None:
-        """Delay a request of the observed client while rivals commit, and those of rivals until then."""
+        """Delay a request of the observed client while concurrent writers commit, and their requests until then."""
         parked = self._parked.get(intention.client)
         if parked is not None:
             parked.arrived.set()
@@ -306,7 +308,7 @@ def _longest_gap_ms(requests: Sequence[RecordedRequest]) -> float:
 
 
 def observing_behavior(latency_ms: float = _LATENCY_MS) -> Behavior:
-    """Return the behavior of a lab in which requests are counted: every access to the store takes the same time."""
+    """Return the behavior of a lab for counting requests: every access to the store takes the same time."""
     latency = FixedLatency(latency_ms)
     profile = StorageProfile("observe", 0.0, {"*": latency}, {"*": latency}, latency)
     return Behavior(ProfiledProvider(profile, Stream(0)))
@@ -326,7 +328,7 @@ def _fit(trials: Sequence[Trial], folder: str | None) -> dict[ObservedPhase, lis
 
 
 def situation_of(trial: Trial, phase: ObservedPhase) -> Situation:
-    """Return the versions that a client is behind in a phase of a trial, and the number of lost commit requests before it."""
+    """Return by how many versions a client is stale in a phase of a trial, and the number of lost commit requests before it."""
     is_behind = phase == "after_loss" or (phase != "load" and trial.place == "data")
     losses = sum(each.is_commit for each in trial.requests) - 1 if phase == "after_success" else 0
     return Situation(trial.rivals if is_behind else 0, trial.versions, losses)

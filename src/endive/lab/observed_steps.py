@@ -1,4 +1,4 @@
-"""Requests of a client as steps of a protocol: kinds, phases, and numbers as a function of the versions behind."""
+"""Fit the steps of a protocol to the requests of a client: kinds, phases, and counts as a function of stale versions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DATA = (".parquet", ".orc", ".lance", ".vortex", ".arrow", ".csv")
 Token = tuple[StepOperation, StepObject | None]
 _TOLERANCE = 1e-6
 _OVERLAP_MS = 0.5
-"""Smallest overlap of two requests that count as concurrent."""
+"""Minimum overlap of two concurrent requests."""
 _EXPLANATIONS: tuple[tuple[str, ...], ...] = (
     (),
     ("per_version_behind",),
@@ -42,15 +42,15 @@ _EXPLANATIONS: tuple[tuple[str, ...], ...] = (
     ("per_version_behind", "if_behind"),
     ("per_attempt", "if_behind"),
 )
-"""Quantities that explain a number of requests in addition to a constant, the simplest first."""
+"""Quantities that can determine a number of requests, in addition to a constant, the simplest first."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One observed commit: versions of the table before it, rival commits, and its requests in order.
+    """Observed commit: number of versions of the table before it, number of concurrent commits, and its requests in order.
 
-    ``place`` is the time of the rivals: ``data`` before the first data file was written, ``commit`` before the first commit
-    request.
+    ``place`` is the time of the concurrent commits: ``data`` before the first data file was written, ``commit`` before the first
+    commit request.
     """
 
     place: Literal["data", "commit"]
@@ -72,7 +72,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Situation:
-    """Quantities on which the number of requests in a phase depends: versions behind, versions of the table, lost attempts."""
+    """Quantities that determine the number of requests in a phase: stale versions, versions of the table, lost attempts."""
 
     behind: int = 0
     versions: int = 0
@@ -83,8 +83,8 @@ class Situation:
 class ObservedStep:
     """Step of a phase: its number of requests is ``count``, plus each factor times its quantity, rounded down.
 
-    ``if_behind`` is the number of requests that a client sends whenever it is behind. ``beside`` are kinds of concurrent
-    requests. ``is_exact`` is True if the number is that of every trial.
+    ``if_behind`` is the number of requests of a client with a stale version. ``beside`` lists kinds of concurrent requests.
+    ``is_exact`` is True if the number is correct for every trial.
     """
 
     token: Token
@@ -153,7 +153,7 @@ def classify(operation: str, service: str, target: str, folder: str | None) -> T
 
 
 def split_phases(trial: Trial, folder: str | None) -> dict[ObservedPhase, list[RecordedRequest]]:
-    """Split the requests of a trial at the first data file and at its commit requests; requests for data are left out.
+    """Split the requests of a trial at the first data file and at its commit requests; requests for data are omitted.
 
     A commit without data files is split at its first write.
     """
@@ -206,7 +206,7 @@ def _overlap(one: RecordedRequest, other: RecordedRequest) -> bool:
 
 
 def fit_steps(runs: Sequence[Sequence[Run]], situations: Sequence[Situation]) -> list[ObservedStep]:
-    """Return the steps whose numbers of requests explain those of all trials.
+    """Return the steps that explain the numbers of requests of all trials.
 
     Concurrent requests arrive in a different order in each trial. If the order does not explain the numbers, all
     requests of one kind are combined.
@@ -252,7 +252,7 @@ def _merge(runs: Sequence[Run]) -> list[Run]:
 
 
 def _align(runs: Sequence[Run], template: Sequence[Run]) -> list[Run] | None:
-    """Return a run for each of the template, with no requests where there is none; None if the order differs."""
+    """Return a run for each run of the template, empty if it is missing; None if the order differs."""
     place, found = 0, []
     for wanted in template:
         if place < len(runs) and runs[place].token == wanted.token:

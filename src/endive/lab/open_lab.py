@@ -1,4 +1,4 @@
-"""An open lab: addresses, credentials, environment for clients, and its recording."""
+"""Open a lab: addresses, credentials, environment for clients, and its recording."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class LabSettings:
         directory: Directory of the objects; None keeps them in memory.
         memory_bytes: Maximum size of all objects in memory.
         request_bytes: Maximum size of a request.
-        store_port: Port of the object store; 0 is any free one.
-        catalog_port: Port of the catalog; 0 is any free one.
+        store_port: Port of the object store; 0 for a free port.
+        catalog_port: Port of the catalog; 0 for a free port.
 
     """
 
@@ -56,7 +56,7 @@ class LabSettings:
 
 @dataclass(frozen=True)
 class Credentials:
-    """Access key of the object store and token of the catalog. All clients with the same credentials have one name."""
+    """Access key of the object store and token of the catalog. Clients with the same credentials share a name."""
 
     client: str
     access_key: str
@@ -70,7 +70,7 @@ def _new_credentials(client: str) -> Credentials:
 
 @dataclass(frozen=True)
 class Lab:
-    """An open lab. Clients need its addresses and credentials, which ``environment`` returns as variables."""
+    """Open lab. Clients need its addresses and credentials, which ``environment`` returns as variables."""
 
     store_url: str
     catalog_url: str
@@ -82,7 +82,7 @@ class Lab:
 
     @property
     def access_key(self) -> str:
-        """Access key of clients that are named by their process."""
+        """Access key of clients that are identified by their process."""
         return self.credentials[""].access_key
 
     @property
@@ -92,7 +92,7 @@ class Lab:
 
     @property
     def token(self) -> str:
-        """Token of clients that are named by their process."""
+        """Token of clients that are identified by their process."""
         return self.credentials[""].token
 
     def table_config(self, client: str = "") -> dict[str, str]:
@@ -128,7 +128,7 @@ class Lab:
 
 
 def _variable(name: str) -> str:
-    """Return a property's part of an environment variable of PyIceberg: ``__`` stands for a dot, ``_`` for a dash."""
+    """Return the name of a property in an environment variable of PyIceberg: ``__`` for a dot, ``_`` for a dash."""
     return name.upper().replace(".", "__").replace("-", "_")
 
 
@@ -194,7 +194,7 @@ def behavior_of(document: Document, seed: int | None = None, slow_response: floa
 
     Args:
         document: Checked configuration.
-        seed: Seed instead of that of the configuration.
+        seed: Seed; overrides the seed of the configuration.
         slow_response: Probability that a response is delayed by ``slow_ms``.
         slow_ms: Delay of a slow response.
 

@@ -1,4 +1,4 @@
-"""An observed client as the text of a protocol file, with remarks on its exactness."""
+"""Format an observed client as a protocol file, with remarks on its exactness."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from endive.protocols.reader import parse_protocol
 _CPU_MS = 60.0
 """Longest gap between requests that counts as client CPU time and not as backoff."""
 _LONG_MS = 20_000.0
-"""Total time of lost attempts from which a time limit is as likely as a limit on retries."""
+"""Total time of lost attempts from which a time limit of the client may be the cause of the abort."""
 _DISCOVERING = ("list", "request", "read")
 _FIXED = {"operation", "object", "bytes", "count"}
 """Keys of a step with a constant number of requests."""
 _ONCE_IF_BEHIND = {"count": 0.995, "per_version_behind": 0.01}
-"""A request that a client sends once whenever it is behind: 0.995 + 0.01 k, rounded down, is 0 for k = 0 and 1 up to k = 100."""
+"""Single request of a client with a stale version: 0.995 + 0.01 k, rounded down, is 0 for k = 0 and 1 up to k = 100."""
 
 
 def protocol_text(observation: Observation, name: str, command: Sequence[str], operation: str) -> str:
@@ -67,7 +67,7 @@ def protocol_text(observation: Observation, name: str, command: Sequence[str], o
 
 
 def _join_attempts(phases: dict[str, list[dict[str, Any]]], observation: Observation, retries: bool) -> None:
-    """Share the steps of all attempts if a retry is like a first attempt; otherwise the steps apply to the first attempt."""
+    """Share the steps of all attempts if a retry has the requests of a first attempt; otherwise restrict them to the first."""
     first, again = observation.steps["attempt"], observation.steps["after_loss"]
     if first and _are_alike(first, again):
         phases["after_loss"] = []
@@ -82,7 +82,7 @@ def _join_attempts(phases: dict[str, list[dict[str, Any]]], observation: Observa
 
 
 def _are_alike(first: Sequence[ObservedStep], again: Sequence[ObservedStep]) -> bool:
-    """Return whether a retry, which is at least one version behind, has the requests of a first attempt."""
+    """Return whether a retry, which is stale by at least one version, has the requests of a first attempt."""
     if [step.token for step in first] != [step.token for step in again]:
         return False
     cases = [Situation(behind, versions) for behind in range(1, 20) for versions in (1, 10, 100)]
@@ -105,7 +105,7 @@ def _steps(steps: Sequence[ObservedStep], *, discovers: bool = False) -> list[di
 
 
 def _tables(step: ObservedStep) -> list[dict[str, Any]]:
-    """Return a step as tables of a protocol file: more than one if it has requests that are made once if the client is behind."""
+    """Return a step as tables of a protocol file; several if it has requests that only a client with a stale version makes."""
     verb, kind = step.token
     table: dict[str, Any] = {"operation": verb}
     if kind is not None:
@@ -158,7 +158,7 @@ def mark_discovery(steps: list[dict[str, Any]]) -> None:
 
 
 def _is_single(steps: Sequence[dict[str, Any]], place: int) -> bool:
-    """Return whether a step always makes at least one request, and not at the same time as that of another step."""
+    """Return whether a step always makes at least one request, and not concurrently with another step."""
     step = steps[place]
     is_paired = "with_next" in step or (place > 0 and "with_next" in steps[place - 1])
     return not is_paired and not {"per_version_behind", "per_log_entry", "per_attempt"} & step.keys() and step.get("count", 1) >= 1
@@ -188,8 +188,8 @@ def describe(observation: Observation) -> list[str]:
     """Return sentences on the observed commits, and on exact and inexact steps."""
     rivals = sorted({trial.rivals for trial in observation.trials})
     lines = [
-        f"Observed in {len(observation.trials)} commits with {', '.join(map(str, rivals))} rival commits between load and commit.",
-        "Requests for data files are part of the job and left out.",
+        f"Observed in {len(observation.trials)} commits with {', '.join(map(str, rivals))} concurrent commits after the load.",
+        "Requests for data files are part of the job and omitted.",
     ]
     inexact = [(phase, step) for phase, steps in observation.steps.items() for step in steps if not step.is_exact]
     if not inexact:
@@ -202,8 +202,8 @@ def describe(observation: Observation) -> list[str]:
     elif observation.retries_ms > _LONG_MS:
         elapsed = format_duration(observation.retries_ms)
         lines.append(
-            f"Not exact: the client aborted after {observation.retries} retries and {elapsed}, most of it for rivals to start;"
-            " a time limit of the client may have ended it earlier than its number of retries."
+            f"Not exact: the client aborted after {observation.retries} retries and {elapsed}, most of it for the start of "
+            "concurrent writers; the cause may be a time limit of the client instead of its limit on retries."
         )
     if any(wait > _CPU_MS for wait in observation.waits_ms):
         waits = ", ".join(f"{wait:.0f}" for wait in observation.waits_ms[:12])

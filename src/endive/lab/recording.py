@@ -1,4 +1,4 @@
-"""Every request to the lab as a row of Parquet, and commit reports as ``endive import`` and ``endive fidelity`` read them."""
+"""Record every request to the lab as a row of Parquet, and write commit reports for ``endive import`` and ``endive fidelity``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ COLUMNS = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """A request: times in milliseconds since the lab started, its client, operation, target and outcome."""
+    """Request: times in milliseconds since the lab started, client, operation, target and outcome."""
 
     time_ms: float
     end_ms: float
@@ -65,7 +65,7 @@ def read_requests(path: Path) -> list[RecordedRequest]:
     try:
         rows = pq.read_table(path, columns=COLUMNS.names).cast(COLUMNS).to_pylist()
     except (OSError, pa.ArrowException, ValueError, KeyError) as error:
-        raise LabError(f"{path}: is not a recording of the lab: {str(error).splitlines()[0]}") from None
+        raise LabError(f"{path}: not a recording of the lab: {str(error).splitlines()[0]}") from None
     made = []
     for row in rows:
         times = row.pop("time_ms"), row.pop("end_ms"), row.pop("client")
@@ -121,7 +121,7 @@ class Recording:
         return client if isinstance(client, str) else self._name(client)
 
     def reports(self) -> list[dict[str, Any]]:
-        """Return commit reports: those of clients, and for other commits reports derived from the recording."""
+        """Return the commit reports of clients, and reports derived from the recording for other commits."""
         with self._lock:
             own = list(self._reports)
         known = {report.get("snapshot-id") for report in own}
@@ -152,7 +152,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class ObservedCommit:
-    """A commit of a client to a table: all attempts to commit one snapshot.
+    """Commit of a client to a table: all attempts to commit one snapshot.
 
     Attributes:
         client: Client that committed.

@@ -1,4 +1,4 @@
-"""The catalog over Iceberg's REST API, as writers use it, with the queue and the service times of a configuration."""
+"""Serve the part of Iceberg's REST API that writers use, with the queue and the service times of a configuration."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from endive.lab.table_catalog import CatalogError, Commit, Identifier, Namespace
 REPORT = "report"
 _SEPARATOR = "\x1f"
 _MOST_KEYS = 10_000
-"""Number of idempotency keys that are remembered."""
+"""Maximum number of stored idempotency keys."""
 _ENDPOINTS = (
     "GET namespaces",
     "POST namespaces",
@@ -67,13 +67,13 @@ class _Served:
 
 
 class RestApi:
-    """Answers requests to the catalog: network, queue, service, network.
+    """Server of the catalog: network, queue, service, network.
 
     Args:
         catalog: Namespaces and tables.
         behavior: Latencies, queue and failures.
-        tokens: Bearer tokens that requests can have, with the client that each belongs to.
-        table_config: Function that returns the properties that the response to a load gives a client, by its name.
+        tokens: Valid bearer tokens, with the client of each.
+        table_config: Function that returns the properties in the response to a load, by the name of the client.
         report: Function that receives each metrics report.
         gate: Function that can hold a request before it is served.
 
@@ -102,7 +102,7 @@ class RestApi:
         self._keys: OrderedDict[str, asyncio.Future[_Served]] = OrderedDict()
 
     def identify(self, request: Request) -> str | None:
-        """Return the client that the token of the request belongs to."""
+        """Return the client of the token of the request."""
         return match_credential(request.headers.get("authorization", ""), self._tokens)
 
     def refusal(self, status: int, code: str, message: str) -> Reply:
@@ -149,11 +149,11 @@ class RestApi:
         return Exchange(served.reply, event, fate.is_lost)
 
     def _transfer_ms(self, served: _Served) -> float:
-        """Return the time in which table metadata is transferred with the response to a load."""
+        """Return the transfer time of table metadata in the response to a load."""
         return self._settings.transfer_ms_per_mib * served.size_bytes / BYTES_PER_MIB if served.operation == LOAD else 0.0
 
     async def _serve_once(self, request: Request) -> _Served:
-        """Serve a request; one that repeats an idempotency key gets the response of the first one."""
+        """Serve a request; a repeated idempotency key gets the response of the first request."""
         key = request.headers.get("idempotency-key")
         if not key or request.method not in ("POST", "DELETE"):
             return await self._serve(request)

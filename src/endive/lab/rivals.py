@@ -1,7 +1,6 @@
-"""Rivals of a real job: the other classes of a configuration commit real snapshots at their simulated times.
+"""Simulate concurrent writers of a real job: the other classes of a configuration commit snapshots at their simulated times.
 
-A rival's snapshot has the manifest list of its parent: the table has a new snapshot, against which real clients lose the race, but
-no new data.
+The snapshot of a concurrent writer has the manifest list of its parent. It makes real clients lose the race, but adds no data.
 """
 
 from __future__ import annotations
@@ -42,17 +41,17 @@ class RivalCommit:
 
 
 def plan_rivals(document: Document, job: str | None = None, seed: int | None = None) -> list[RivalCommit]:
-    """Simulate a configuration; return the commits of all classes but that of the real job, in order of time.
+    """Simulate a configuration; return the commits of all classes except the class of the real job, in order of time.
 
-    The job is simulated as well, so that its rivals lose as many races as in production.
+    The job is simulated as well, so that the concurrent writers lose as many races as in production.
 
     Raises:
         LabError: There is no such class, or no other class.
     """
     if job is not None and job not in document.workload:
-        raise LabError(f"--job {job}: is not a class of the file; its classes are {', '.join(document.workload) or 'none'}")
+        raise LabError(f"--job {job}: unknown class; the classes of the file are {', '.join(document.workload) or 'none'}")
     if not document.workload.keys() - {job}:
-        raise LabError("the file has no class besides the job, so there are no rivals; add a class [workload.NAME]")
+        raise LabError("the file has no class besides the job, so there are no concurrent writers; add a class [workload.NAME]")
     simulation = build_simulation_config(document, seed_override=seed)
     rows = Simulation(replace(simulation, drain=True)).run().to_table()
     names = ["t_commit", "status", "operation_type", "tables_written", "workload_class"]
@@ -73,12 +72,12 @@ def parse_table(name: str) -> Identifier:
 
 
 async def run_rivals(lab: Lab, plan: Sequence[RivalCommit], tables: Sequence[Identifier]) -> int:
-    """Commit each rival's snapshot at its time, from the moment at which the first table exists; return their number.
+    """Commit the snapshots at their times, which count from the creation of the first table; return the number of commits.
 
     Args:
         lab: Open lab.
         plan: Commits in order of time.
-        tables: Tables of the lab, in the order of the configuration's tables; further ones have no rivals.
+        tables: Tables of the lab, in the order of the configuration's tables; further tables have no concurrent writers.
 
     """
     while lab.catalog.find(tables[0]) is None:
@@ -141,7 +140,7 @@ def _write_empty_list(lab: Lab, found: TableState, snapshot_id: int, sequence: i
 
 
 class _Buffer(io.BytesIO):
-    """A buffer whose content remains when it is closed."""
+    """Buffer that keeps its content when it is closed."""
 
     def __init__(self, output: _Output) -> None:
         super().__init__()
@@ -155,7 +154,7 @@ class _Buffer(io.BytesIO):
 
 
 class _Output(OutputFile):
-    """A file in memory, as PyIceberg's writers expect it."""
+    """File in memory with the interface of PyIceberg's writers."""
 
     content = b""
 

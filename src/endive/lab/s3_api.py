@@ -1,4 +1,4 @@
-"""The object store over S3's API, as clients of table formats use it."""
+"""Serve the part of S3's API that clients of table formats use."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class _Plan:
 
 
 class S3Api:
-    """Answers requests for objects, each after the latency that the configuration draws for it.
+    """Server of the object store; each response has a latency drawn from the configuration.
 
     Args:
         store: Objects.
         behavior: Latencies and failures.
-        access_keys: Access keys that requests can name, with the client that each belongs to.
+        access_keys: Valid access keys, with the client of each.
         gate: Function that can hold a request before it is served.
 
     """
@@ -68,13 +68,13 @@ class S3Api:
         self._next_write_s: dict[tuple[str, str], float] = {}
 
     def identify(self, request: Request) -> str | None:
-        """Return the client whose access key signs the request. The signature itself is not checked."""
+        """Return the client of the access key of the request. The signature is not checked."""
         given = _CREDENTIAL.search(request.headers.get("authorization", ""))
         key = given.group(1) if given else request.query.get("X-Amz-Credential", "").partition("/")[0]
         return match_credential(key, self._access_keys)
 
     def refusal(self, status: int, code: str, message: str) -> Reply:
-        """Return an error as S3 does."""
+        """Return an error in the format of S3."""
         return _error(status, code, message)
 
     async def answer(self, request: Request) -> Exchange:
@@ -195,7 +195,7 @@ class S3Api:
             return _Done(Reply(200, content, _object_headers(found)), found.version, len(content))
         start, end = span
         if start >= found.size:
-            raise StoreError(416, "InvalidRange", "The range starts behind the end of the object.")
+            raise StoreError(416, "InvalidRange", "The range starts after the end of the object.")
         content = self._store.read(bucket, key, start, end)
         headers = (*_object_headers(found), ("content-range", f"bytes {start}-{end - 1}/{found.size}"))
         return _Done(Reply(206, content, headers), found.version, len(content))

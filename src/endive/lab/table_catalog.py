@@ -1,4 +1,4 @@
-"""Namespaces and tables of the lab's catalog. PyIceberg's models check requirements and apply updates."""
+"""Store namespaces and tables of the lab's catalog. PyIceberg's models check requirements and apply updates."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Commit:
 
     @property
     def operation(self) -> str:
-        """Operation of the snapshot that the commit adds, such as ``append``; empty if it adds none."""
+        """Operation of the snapshot that the commit adds, such as ``append``; empty without a snapshot."""
         added = self._snapshots()
         summary = added[-1].snapshot.summary if added else None
         return summary.operation.value if summary is not None else ""
@@ -263,7 +263,7 @@ def name_of(identifier: Identifier) -> str:
 
 
 def parse_commit(given: Any, identifier: Identifier | None = None) -> Commit:
-    """Parse the commit to a table; its identifier is that of the address, or in the request."""
+    """Parse the commit to a table; its identifier comes from the address or from the request."""
     if not isinstance(given, dict):
         raise CatalogError(400, "BadRequestException", "A commit is a JSON object.")
     if identifier is not None:

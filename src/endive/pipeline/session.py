@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 LOCAL_MASTER = "local[*,4]"
 """All cores; a task that fails is tried up to four times, as on a cluster."""
-PYSPARK_BOUNDS = ("4.1", "5")
+PYSPARK_BOUNDS = ("4.3", "5")
 """Oldest supported release of pyspark, and the first that is not supported any more."""
 RESPONSE_SECONDS = 15.0
 """Longest wait for the first response of a master or a server."""

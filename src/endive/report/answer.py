@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from endive.analysis.estimates import FEWEST_SEEDS, Estimate
 from endive.analysis.metric import more_is_better
 from endive.analysis.run_metrics import BOUNDED, window_of
 from endive.analysis.saturation import LEAST_SUCCESS, LEAST_THROUGHPUT
-from endive.analysis.table_growth import day_of_limit
+from endive.analysis.table_growth import GROWTH, day_of_limit
 from endive.formatting import (
     capitalize,
     format_count,
@@ -55,9 +56,9 @@ _EVEN = 0.9
 _MEDIAN, _TAIL = "time_to_commit_p50_ms", "time_to_commit_p99_ms"
 _FAR_MORE = 10.0
 _MOST_NAMED = 6
-"""Largest number of configurations in one sentence."""
+"""Maximum number of configurations in one sentence."""
 _MOST_VALUES = 8
-"""Largest number of values in the answer to a question; of more, the best and the worst are listed."""
+"""Maximum number of values in the answer to a question; longer lists are reduced to the best and the worst values."""
 _READS = {"manifest_list_reads_per_txn": "manifest lists", "manifest_file_reads_per_txn": "manifests"}
 _SUCCESS, _THROUGHPUT = format_percent(LEAST_SUCCESS), format_percent(LEAST_THROUGHPUT)
 _REASONS = {
@@ -65,11 +66,11 @@ _REASONS = {
     "throughput": f"less than {_THROUGHPUT} of the offered load commits",
     "backlog": "transactions start to commit faster than they finish",
 }
-"""Consequence of a load beyond the maximum sustainable one, by the reason of saturation."""
+"""Consequence of exceeding the maximum sustainable load, by the reason of saturation."""
 
 
 def answer_study(study: Study) -> list[str]:
-    """Return the findings, one sentence each: first the answer to the question of the study, if it has one."""
+    """Return the findings, one sentence each. If the study has a question, its answer comes first."""
     totals = _select_totals(study)
     if len(totals) == 1:
         findings = [*_describe_run(totals[0]), *_describe_time(study, totals), *_describe_classes(study)]
@@ -82,7 +83,7 @@ def answer_study(study: Study) -> list[str]:
 
 
 def answer_question(study: Study) -> list[str]:
-    """Return the answer to the question of a study, one sentence each; nothing if it has none.
+    """Return the answer to the question of a study, one sentence each; an empty list if the study has no question.
 
     Scenarios are compared with the baseline; other configurations are listed from the best to the worst. If a numeric
     parameter varies, the answer covers its largest and its smallest value.
@@ -94,7 +95,7 @@ def answer_question(study: Study) -> list[str]:
 
 
 def _find_places(study: Study) -> list[tuple[str, list[str]]]:
-    """Return both ends of the axis that all configurations share, by name, with their experiments."""
+    """Return the highest and the lowest value on the axis that all configurations share, in words, with their experiments."""
     if study.axis is None or len(study.axis.values) < 2:
         return [("", list(study.manifest.experiments))]
     by_place: dict[float, list[str]] = {}
@@ -102,7 +103,8 @@ def _find_places(study: Study) -> list[tuple[str, list[str]]]:
         by_place.setdefault(study.axis.place(each.parameters), []).append(name)
     most = max(map(len, by_place.values()))
     common = sorted(place for place, names in by_place.items() if len(names) == most)
-    return [(format_place(study, place, named=True), by_place[place]) for place in dict.fromkeys((common[-1], common[0]))]
+    ends = dict.fromkeys((common[-1], common[0]))
+    return [(phrases.phrase_label(format_place(study, place, named=True)), by_place[place]) for place in ends]
 
 
 def _answer_at(study: Study, question: Subject, at: str, experiments: Sequence[str], times: int) -> list[str]:
@@ -112,11 +114,14 @@ def _answer_at(study: Study, question: Subject, at: str, experiments: Sequence[s
         if sides
         else [_list_values(study, question, experiments)]
     )
-    return [f"At {at}: {answer[0][:1].lower()}{answer[0][1:]}", *answer[1:]] if at else answer
+    if not at:
+        return answer
+    where = f"With {at}" if re.match(r"[\d.,]+ [a-z]", at) else f"At {at}"
+    return [f"{where}, {answer[0][:1].lower()}{answer[0][1:]}", *answer[1:]]
 
 
 def _make_scenario_sides(study: Study, experiments: Sequence[str]) -> list[Side]:
-    """Return the scenarios of these experiments, the baseline first; none unless each has a different scenario."""
+    """Return the scenarios of these experiments, the baseline first; an empty list if two experiments share a scenario."""
     named = {str(study.manifest.experiments[name].parameters.get(SCENARIO_COLUMN)): name for name in experiments}
     ordered = [name for name in study.scenarios if name in named]
     if len(ordered) < 2 or len(named) < len(experiments) or study.scenarios[0] not in named:
@@ -131,7 +136,7 @@ def _make_side(study: Study, name: str, experiment: str) -> Side:
 
 
 def _list_values(study: Study, question: Subject, experiments: Sequence[str]) -> str:
-    """Return every configuration with its value, the best first; ties in the order of figures."""
+    """List the configurations with their values, the best first; ties are in the order of the figures."""
     rows = [row for row in _select_rows(study, question.workload_class, question.operation) if row["experiment"] in experiments]
     rows = [row for row in rows if _format_value(row, question.metric) != "-"]
     title = capitalize(name_subject(question))
@@ -141,16 +146,21 @@ def _list_values(study: Study, question: Subject, experiments: Sequence[str]) ->
     order = {each.label: place for place, each in enumerate(study.series)}
     rows.sort(key=lambda row: order.get(row["series"], -1))
     rows.sort(key=lambda row: math.inf if row[question.metric] is None else sign * row[question.metric])
-    values = [_format_value(row, question.metric) + (f" with {row['series']}" if len(study.series) > 1 else "") for row in rows]
+    several = len(study.series) > 1
+    names = [phrases.phrase_label(row["series"]) if several else "" for row in rows]
+    values = [
+        _format_value(row, question.metric) + (f" with {name}" if name else "") for row, name in zip(rows, names, strict=True)
+    ]
     if len(values) > _MOST_VALUES:
-        between = f"{len(values) - _MOST_VALUES} configurations in between"
+        between = f"{format_count(len(values) - _MOST_VALUES, 'configuration')} in between"
         values = [*values[: _MOST_VALUES // 2], between, *values[-_MOST_VALUES // 2 :]]
     missing = len(experiments) - len(rows)
-    return f"{title}: {', '.join(values)}{f'; not measured in {missing} configurations' if missing else ''}."
+    unmeasured = f"; not measured in {format_count(missing, 'configuration')}" if missing else ""
+    return f"{title}: {_join(values, names)}{unmeasured}."
 
 
 def _format_value(row: Row, metric: str) -> str:
-    """Return a value with its interval; a bound or ``aborted`` for a metric without a value; ``-`` if there is none."""
+    """Return a value with its interval; a bound or ``aborted`` for a metric without a value; ``-`` if it was not measured."""
     value = row[metric]
     if value is None:
         return format_bounded(row, metric) if metric in BOUNDED else "-"
@@ -167,15 +177,13 @@ def _format_value(row: Row, metric: str) -> str:
 def _describe_fairness(study: Study) -> Iterator[str]:
     several = len(_select_totals(study)) > 1
     for name in study.classes:
-        yield from describe_fairness(
-            name, _select_rows(study, name), lambda row: f" with {_name_point(study, row)}" if several else ""
-        )
+        yield from describe_fairness(name, _select_rows(study, name), lambda row: _locate(study, row) if several else "")
 
 
 def describe_fairness(name: str, rows: Sequence[Row], where: Callable[[Row], str]) -> Iterator[str]:
-    """Yield a sentence about the least even distribution of commits among the writers of a class, if it is far from even.
+    """Yield a sentence about the most uneven distribution of commits among the writers of a class, if it is far from even.
 
-    ``where`` names the configuration of a row, as in `` with 20 clients``; empty if there is only one.
+    ``where`` returns the configuration of a row, such as `` with 20 clients``, or an empty text for a single configuration.
     """
     shared = [row for row in rows if is_known(row.get("jain_index"))]
     if not shared:
@@ -213,7 +221,7 @@ def _describe_loads(study: Study, totals: list[Row]) -> list[str]:
     if _is_alike(peaks[curves[0]["series"]], peaks[curves[-1]["series"]]):
         curves.sort(key=lambda curve: -curve["saturation_load"])
     ranked = [peaks[curve["series"]] for curve in curves]
-    first = _describe_peak(study, ranked[0]) if len(curves) == 1 else _rank_throughput(ranked, lambda row: str(row["series"]))
+    first = _describe_peak(study, ranked[0]) if len(curves) == 1 else _rank_throughput(ranked, _name_series)
     named = curves if len(curves) <= _MOST_NAMED else [curves[0], curves[-1]]
     limits = list(_describe_limits(study, curves, named))
     at = [min(by_series[curve["series"]], key=lambda row: abs(row["x"] - curve["saturation_load"])) for curve in named]
@@ -232,25 +240,36 @@ def _is_alike(high: Row, low: Row) -> bool:
 
 
 def _rank_throughput(ranked: list[Row], name: Callable[[Row], str]) -> str:
-    """Return the configurations with the highest and the lowest commit rate, and those in between."""
+    """Compare the highest with the lowest commit rate, and list the configurations in between."""
     high, low = ranked[0], ranked[-1]
     most, least = high["throughput_per_s"], low["throughput_per_s"]
     if _is_alike(high, low):
-        return f"All {len(ranked)} configurations reach about {format_number(most)} commits/s."
+        every = "Both" if len(ranked) == 2 else f"All {len(ranked)}"
+        return f"{every} configurations reach about {format_number(most)} commits/s."
     others = _list_others([(name(row), _format_throughput(row)) for row in ranked[1:-1]])
+    best, worst = name(high), name(low)
     if least <= 0.0:
-        return capitalize(f"{name(high)} commits {_format_throughput(high)}/s, {name(low)} nothing{others}.")
-    rates = f"{_format_throughput(high)} against {_format_throughput(low)} commits/s"
-    return capitalize(f"{name(high)} reaches {format_ratio(most / least)} the commit rate of {name(low)}: {rates}{others}.")
+        nothing = f"{worst} {_choose_verb(worst, 'commits', 'commit')} nothing"
+        return capitalize(
+            f"{best} {_choose_verb(best, 'reaches', 'reach')} {_format_throughput(high)} commits/s; {nothing}{others}."
+        )
+    rates = f"{_format_throughput(high)} versus {_format_throughput(low)} commits/s"
+    ratio = f"{_choose_verb(best, 'reaches', 'reach')} {format_ratio(most / least)} the commit rate of {worst}"
+    return capitalize(f"{best} {ratio}: {rates}{others}.")
 
 
 def _list_others(others: list[tuple[str, str]]) -> str:
-    """Return the configurations that are neither first nor last with their values; only their number if they are many."""
+    """List the configurations between the first and the last with their values, or give their number if there are many."""
     if not others:
         return ""
     if len(others) > _MOST_NAMED - 2:
         return f"; {len(others)} configurations are in between"
-    return f"; in between: {', '.join(f'{name} ({value})' for name, value in others)}"
+    return f"; in between: {_join([f'{name} ({value})' for name, value in others], [name for name, _ in others])}"
+
+
+def _join(texts: Sequence[str], names: Sequence[str]) -> str:
+    """Join texts that contain names: with semicolons if a name contains a comma."""
+    return ("; " if any("," in name for name in names) else ", ").join(texts)
 
 
 def _describe_limits(study: Study, curves: list[Row], named: list[Row]) -> Iterator[str]:
@@ -261,18 +280,19 @@ def _describe_limits(study: Study, curves: list[Row], named: list[Row]) -> Itera
     found = [curve for curve in named if curve["bound"] not in ("above", "at_or_below")]
     if found:
         reasons = " or ".join(dict.fromkeys(_REASONS[curve["reason"]] for curve in found))
-        limits = [_format_limit(study, curve) + (f" with {curve['series']}" if several else "") for curve in found]
-        yield f"Maximum sustainable load{everywhere}: {', '.join(limits)}. Beyond it, {reasons}."
-    for bound, verdict in (("above", "sustained"), ("at_or_below", "not sustained")):
+        names = [_name_series(curve) if several else "" for curve in found]
+        limits = [_format_limit(study, curve) + (f" with {name}" if name else "") for curve, name in zip(found, names, strict=True)]
+        yield f"Maximum sustainable load{everywhere}: {_join(limits, names)}. At higher loads, {reasons}."
+    for bound, end, verdict in (("above", "highest", "sustained"), ("at_or_below", "lowest", "not sustained")):
         beyond = [curve for curve in named if curve["bound"] == bound]
         for at in dict.fromkeys(curve["saturation_load"] for curve in beyond):
-            names = join_names([str(curve["series"]) for curve in beyond if curve["saturation_load"] == at])
-            tried = f"The {'highest' if bound == 'above' else 'lowest'} load tried, {_format_load(study, at)},"
-            who = f" with {names}" if several else everywhere
+            names = [_name_series(curve) for curve in beyond if curve["saturation_load"] == at]
+            who = f" with {join_names(names)}" if several else everywhere
             reason = _REASONS[beyond[0]["reason"]] if bound == "at_or_below" else f"at least {_SUCCESS} of transactions commit"
-            yield f"{tried} is {verdict}{who}: {reason}."
-    if len(named) < len(curves) and several:
-        yield f"The figures show the other {len(curves) - len(named)} configurations."
+            yield f"The {end} simulated load, {_format_load(study, at)}, is {verdict}{who}: {reason}."
+    others = len(curves) - len(named)
+    if others and several:
+        yield f"See the figures for the other {format_count(others, 'configuration')}."
 
 
 def _format_limit(study: Study, curve: Row) -> str:
@@ -285,14 +305,16 @@ def _describe_latency(study: Study, timed: dict[str, list[Row]]) -> Iterator[str
         (rows,) = timed.values()
         if len(rows) > 1:
             low, high = min(rows, key=lambda row: row["x"]), max(rows, key=lambda row: row["x"])
-            ends = [f"{format_duration(row[_MEDIAN])} at {_format_load(study, row['x'])}" for row in (low, high)]
+            at = _choose_preposition(study)
+            ends = [f"{format_duration(row[_MEDIAN])} {at} {_format_load(study, row['x'])}" for row in (low, high)]
             yield f"Time to commit, p50: {ends[0]}, {ends[1]} (p99 {format_bounded(high, _TAIL)})."
         return
     common = set.intersection(*({row["x"] for row in rows} for rows in timed.values()))
     if common:
         at = max(common)
-        medians = [(series, row[_MEDIAN]) for series, rows in timed.items() for row in rows if row["x"] == at]
-        yield f"At {_format_load(study, at)}, {_rank_medians(medians)}."
+        medians = [(phrases.phrase_label(series), row[_MEDIAN]) for series, rows in timed.items() for row in rows if row["x"] == at]
+        where = f"{_choose_preposition(study)} {_format_load(study, at)}"
+        yield capitalize(f"{where}, {_rank_medians(medians)}.")
 
 
 def _rank_medians(medians: list[tuple[str, float]]) -> str:
@@ -316,9 +338,7 @@ def _describe_configurations(study: Study, totals: list[Row], *, classes_commit:
     if failing:
         lowest = min(failing, key=lambda row: row["success_high"])
         share = f"{len(failing)} of {len(totals)} configurations"
-        findings.append(
-            f"Success is below {_SUCCESS} in {share}, lowest with {_name_point(study, lowest)} ({_format_success(lowest)})."
-        )
+        findings.append(f"Success is below {_SUCCESS} in {share}, lowest{_locate(study, lowest)} ({_format_success(lowest)}).")
     elif started and classes_commit:
         findings.append(f"At least {_SUCCESS} of transactions commit in all configurations.")
     timed = [(_name_point(study, row), row[_MEDIAN]) for row in totals if is_known(row[_MEDIAN])]
@@ -328,7 +348,7 @@ def _describe_configurations(study: Study, totals: list[Row], *, classes_commit:
 
 
 def _describe_time(study: Study, rows: list[Row]) -> Iterator[str]:
-    """Yield the dominant part of the commit time, with the configurations."""
+    """Yield the largest component of the commit time, and the configurations in which it is the largest."""
     largest: dict[str, list[tuple[Row, float]]] = {}
     for row in rows:
         parts = {name: row[f"mean_{name}"] for name in phrases.TIME_PARTS if name != "t_runtime" and is_known(row[f"mean_{name}"])}
@@ -343,16 +363,18 @@ def _describe_time(study: Study, rows: list[Row]) -> Iterator[str]:
         elif 2 < len(shares) == len(rows) == number and len(texts) == 1:
             where = f"{next(iter(texts))} in all configurations"
         else:
-            where = ", ".join(f"{format_percent(share)} with {_name_point(study, row)}" for row, share in shares)
-        yield f"{capitalize(part)} {_choose_verb(part, 'dominates', 'dominate')} commit time: {where}."
+            names = [_name_point(study, row) for row, _ in shares]
+            where = _join([f"{format_percent(share)}{_locate(study, row)}" for row, share in shares], names)
+        yield f"{capitalize(part)} {'dominate' if part.endswith('s') else 'dominates'} commit time: {where}."
 
 
-def _choose_verb(noun: str, singular: str, plural: str) -> str:
-    return plural if noun.endswith("s") else singular
+def _choose_verb(name: str, singular: str, plural: str) -> str:
+    """Return the form of a verb for the name of a configuration: ``16 tables reach``, ``S3 Express reaches``."""
+    return plural if re.match(r"(?!1 )[\d.,]+%? [a-z ]*s\b", name) else singular
 
 
 def _describe_classes(study: Study) -> Iterator[str]:
-    """Yield the workload classes that do not commit, the worst first, if there are several classes."""
+    """Yield the classes with low success, the worst first, if the workload has several classes."""
     if len(study.classes) < 2:
         return
     committing: list[str] = []
@@ -376,7 +398,7 @@ def _describe_classes(study: Study) -> Iterator[str]:
 
 
 def _contrast_class(study: Study, name: str, rows: list[Row]) -> list[str]:
-    """Return the configurations in which a class commits and does not commit, and the cause if its reads indicate one."""
+    """Contrast the configurations in which a class commits with the others, and add the cause if it is metadata reads."""
     committing = [row for row in rows if row["success_high"] >= LEAST_SUCCESS]
     failing = sorted((row for row in rows if row["success_high"] < LEAST_SUCCESS), key=lambda row: row["success_high"])
     if len(rows) > _MOST_NAMED:
@@ -384,22 +406,24 @@ def _contrast_class(study: Study, name: str, rows: list[Row]) -> list[str]:
         where = f"in {len(committing)} of {len(rows)} configurations; lowest: "
     else:
         where = f"with {join_names([_name_point(study, row) for row in committing])}, but only "
-    others = ", ".join(f"{_format_success(row)} with {_name_point(study, row)}" for row in failing)
+    others = _join(
+        [f"{_format_success(row)}{_locate(study, row)}" for row in failing], [_name_point(study, row) for row in failing]
+    )
     finding = f"At least {_SUCCESS} of {name} transactions commit {where}{others}."
     base = {kind: max(row[kind] for row in committing) for kind in _READS}
     causes = []
     for row in failing:
         kind = max(_READS, key=lambda kind: row[kind] - base[kind])
         if row[kind] > _FAR_MORE * (base[kind] + 1.0):
-            reads = f"{format_number(row[kind])} {_READS[kind]} per transaction with {_name_point(study, row)}"
-            causes.append(f"{reads} (otherwise {format_number(base[kind])})")
+            reads = f"{format_number(row[kind])} {_READS[kind]} per transaction{_locate(study, row)}"
+            causes.append(f"{reads} (at most {format_number(base[kind])} in the others)")
     asked = study.question is not None and (study.question.metric, study.question.workload_class) == ("success_rate", name)
     first = [] if asked else [finding]  # the answer to the question states it
     return [*first, f"The cause is metadata reads: {', '.join(causes)}."] if causes else first
 
 
 def _describe_failing(study: Study, name: str, rows: list[Row], lowest: Row) -> str:
-    where = "" if len(_select_totals(study)) == 1 else f" with {_name_point(study, lowest)}"
+    where = "" if len(_select_totals(study)) == 1 else _locate(study, lowest)
     share = "No transaction" if lowest["success_high"] == 0.0 else f"Only {_format_success(lowest)}"
     finding = f"{share} of {name} {'commits' if lowest['success_high'] == 0.0 else 'transactions commit'}{where}"
     if not study.has_load:
@@ -408,7 +432,7 @@ def _describe_failing(study: Study, name: str, rows: list[Row], lowest: Row) -> 
     found = crossing([(row["x"], _read_estimate(row, "success_high")) for row in own], LEAST_SUCCESS, falling=True)
     if found is None or found.bound != "crossed":
         return f"{finding}."
-    return f"{finding}; success falls below {_SUCCESS} above {_format_load(study, found.load)}."
+    return f"{finding}; success falls below {_SUCCESS} at {_format_load(study, found.load)}."
 
 
 def _read_estimate(row: Row, share: str) -> Estimate:
@@ -426,24 +450,27 @@ def describe_windows(study: Study) -> str:
 
 
 def warn_study(study: Study) -> list[str]:
-    """Return the limits of the findings: damaged results, few seeds, overload, short runs, a load range that is too narrow."""
+    """Return the limits of the findings: damaged results, few seeds, overload, short runs, loads on one side of saturation."""
     return list(_list_warnings(study, _select_totals(study)))
 
 
 def _list_warnings(study: Study, totals: list[Row]) -> Iterator[str]:
     if study.problems:
         first = study.problems[0]
-        yield f"{capitalize(format_count(len(study.problems), 'damaged result'))} left out. {first.where}: {first.message}."
+        verb = "is" if len(study.problems) == 1 else "are"
+        yield f"{format_count(len(study.problems), 'damaged result')} {verb} omitted. {first.where}: {first.message}."
     few = [row for row in totals if row["few_seeds"]]
     if len(few) == len(totals):
         seeds = format_count(max(row["n_seeds"] for row in few), "seed")
         yield f"Only {seeds}: intervals need at least {FEWEST_SEEDS}. Run more seeds."
     elif few:
-        yield f"{len(few)} of {len(totals)} experiments have fewer than {FEWEST_SEEDS} seeds; their intervals are not reliable."
+        share = _count_of(len(few), totals, "has", "have")
+        pronoun = "its" if len(few) == 1 else "their"
+        yield f"{share} fewer than {FEWEST_SEEDS} seeds; {pronoun} intervals are not reliable."
     yield from _warn_windows(study, totals)
     for bound, verdict, advice in (
-        ("above", "The highest load tried is sustained", "higher"),
-        ("at_or_below", "The lowest load tried is not sustained", "lower"),
+        ("above", "The highest simulated load is sustained", "higher"),
+        ("at_or_below", "The lowest simulated load is not sustained", "lower"),
     ):
         n = int((study.saturation["bound"] == bound).sum()) if not study.saturation.empty else 0
         if n:
@@ -451,35 +478,40 @@ def _list_warnings(study: Study, totals: list[Row]) -> Iterator[str]:
 
 
 def _warn_windows(study: Study, totals: list[Row]) -> Iterator[str]:
-    """Yield the overloaded experiments and those with short runs; a longer run does not help an overloaded system."""
+    """Yield the overloaded experiments and the experiments with short runs; a longer run does not help an overloaded system."""
     over = [(row, text) for row in totals if (text := describe_overload(row)) is not None]
     if over and len(totals) == 1:
         yield over[0][1]
     elif over:
         worst, text = max(over, key=lambda each: each[0]["in_flight"] / each[0]["transactions"])
-        detail = text.removeprefix("Overloaded: ").removesuffix(" A longer run does not help.")
-        verb = "is" if len(over) == 1 else "are"
-        yield f"{len(over)} of {len(totals)} experiments {verb} overloaded. With {_name_point(study, worst)}, {detail}"
+        detail = text.removeprefix("Overloaded: ").removesuffix(" A longer run does not help.").replace(" at this load", "")
+        yield f"{_count_of(len(over), totals, 'is', 'are')} overloaded. {capitalize(_locate(study, worst).strip())}, {detail}"
     yield from _describe_bottlenecks(study, totals)
     sustained = [row for row in totals if row["saturated"] is None]
     if len(totals) == 1:
         drift = describe_drift(totals) if sustained else describe_growth(totals)
         yield from () if drift is None else (drift,)
         return
-    growing = [text for row in totals if (text := describe_growth([row])) is not None]
+    growing = [(row, text) for row in totals if (text := describe_growth([row])) is not None]
     if growing:
-        yield f"Tables grow in {len(growing)} of {len(totals)} experiments. {growing[-1]}"
+        fastest, text = max(growing, key=lambda each: each[0][GROWTH["table_metadata_bytes"]] or 0.0)
+        yield f"Tables grow in {len(growing)} of {len(totals)} experiments. With {_name_point(study, fastest)}: {text}"
     short_runs = [(row, text) for row in sustained if (text := describe_short_run(window_of(row))) is not None]
     drifting = sum(window_of(row).is_drifting for row, _ in short_runs)
     if drifting:
         yield f"No steady state in {drifting} of {len(totals)} experiments; the results hold for runs of this duration only."
     if len(short_runs) > drifting:
         longest = max((row for row, _ in short_runs if row["needed_ms"] is not None), key=lambda row: row["needed_ms"])
-        needed = f"{format_duration(longest['needed_ms'])}, which {_name_point(study, longest)} needs"
+        needed = f"{format_duration(longest['needed_ms'])} (required{_locate(study, longest)})"
         yield (
-            f"{len(short_runs) - drifting} of {len(totals)} experiments have not reached a steady state. "
+            f"{_count_of(len(short_runs) - drifting, totals, 'has', 'have')} not reached a steady state. "
             f"Set simulation.duration_ms to at least {needed}."
         )
+
+
+def _count_of(number: int, totals: Sequence[Row], singular: str, plural: str) -> str:
+    """Return ``1 of 3 experiments has`` or ``2 of 3 experiments have``."""
+    return f"{number} of {len(totals)} experiments {singular if number == 1 else plural}"
 
 
 def _describe_bottlenecks(study: Study, totals: list[Row]) -> Iterator[str]:
@@ -495,7 +527,7 @@ def _describe_bottlenecks(study: Study, totals: list[Row]) -> Iterator[str]:
             limited.append((-day_of_limit(row, limit), row, text))
     for found in filter(None, (busy, limited)):
         _, row, text = max(found, key=lambda each: each[0])
-        yield text if len(totals) == 1 else f"With {_name_point(study, row)}, {text.replace('The', 'the', 1)}"
+        yield text if len(totals) == 1 else f"{capitalize(_locate(study, row).strip())}, {text.replace('The', 'the', 1)}"
 
 
 def _select_totals(study: Study) -> list[Row]:
@@ -517,19 +549,37 @@ def _format_success(row: Row) -> str:
 
 
 def _format_load(study: Study, load: float) -> str:
-    """Return a load with its unit, and the class whose rate it is where there are several classes."""
+    """Return a load with its unit and, if there are several classes, the class whose rate it is."""
     axis = study.axis
     assert axis is not None
     owner = phrases.find_load_class(axis.column)
     if "/s)" not in axis.title:
-        return f"{axis.title} = {format_number(load)}"
+        return phrases.phrase_label(format_place(study, load, named=True))
     of_class = owner is not None and len(study.classes) > 1
-    return f"{format_number(load)} {owner} transactions/s" if of_class else f"{format_number(load)}/s"
+    number = format_number(load)
+    return f"{number} {owner} {'transaction' if number == '1' else 'transactions'}/s" if of_class else f"{number}/s"
+
+
+def _choose_preposition(study: Study) -> str:
+    """Return the preposition before a position on the axis: ``at 8/s``, ``with 20 clients``."""
+    return "at" if study.axis is not None and "/s)" in study.axis.title else "with"
+
+
+def _name_series(row: Row) -> str:
+    """Return the name of the configuration of a row or curve in prose."""
+    return phrases.phrase_label(str(row["series"]))
 
 
 def _name_point(study: Study, row: Row) -> str:
-    """Return the name of an experiment: the values that distinguish it from the others."""
-    parts = [row["series"]] if len(study.series) > 1 else []
+    """Return the name of an experiment in prose: the values that distinguish it from the others."""
+    parts = [_name_series(row)] if len(study.series) > 1 else []
     if study.axis is not None and is_known(row["x"]) and len(study.axis.values) > 1:
-        parts.append(_format_load(study, row["x"]) if study.has_load else phrases.name_value(study.axis.column, row["x"]))
-    return (" at " if study.has_load else ", ").join(parts)
+        value = phrases.phrase_label(phrases.name_value(study.axis.column, row["x"]))
+        parts.append(_format_load(study, row["x"]) if study.has_load else value)
+    return (" at " if _choose_preposition(study) == "at" else ", ").join(parts)
+
+
+def _locate(study: Study, row: Row) -> str:
+    """Return the name of an experiment after a preposition: `` with S3 at 8/s``, `` at 8/s``, `` with 16 tables``."""
+    only_load = len(study.series) == 1 and _choose_preposition(study) == "at"
+    return f" {'at' if only_load else 'with'} {_name_point(study, row)}"

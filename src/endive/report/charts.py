@@ -30,13 +30,13 @@ from endive.report.scales import place_ticks
 from endive.report.style import HATCHES, MOMENTS, SEQUENTIAL, Theme, list_names
 
 _MOST_POINTS = 40
-"""Largest number of rows of a curve that is drawn with a point for each row."""
+"""Maximum number of rows of a curve with a point for each row."""
 _REACH = 700
-"""Size of the disc around a point in which it reacts to the pointer."""
+"""Size of the disc around a point that reacts to the pointer."""
 _WHEEL = "wheel![event.ctrlKey || event.metaKey]"
 """Event that zooms; the wheel alone scrolls the page."""
 _LIGHT = 0.55
-"""Share of the colour scale above which cells are light and have dark text."""
+"""Position on the colour scale above which cells are light and their text is dark."""
 
 
 def make_panel_spec(panel: Panel) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def make_page_spec(panel: Panel) -> dict[str, Any]:
 
 
 def encode_rows(data: pd.DataFrame) -> dict[str, Any]:
-    """Return data by column. Numbers are rounded; text is encoded as its distinct values and a code for each row."""
+    """Return data by column, with rounded numbers and dictionary-encoded text."""
     return {str(name): _encode_column(data[name]) for name in data.columns}
 
 
@@ -152,7 +152,7 @@ def _draw_intervals(panel: Panel, base: alt.Chart, along: str, low: str | None, 
 
 
 def _draw_bars(panel: Panel) -> Any:
-    """Return horizontal bars, which leave room for names, with the number at the end: the x of the figure is vertical.
+    """Return horizontal bars with their numbers at the end. The x axis of the figure is vertical, so that long names fit.
 
     On a logarithmic axis, which has no zero, a point replaces the bar.
     """
@@ -205,7 +205,7 @@ def _draw_bar_intervals(panel: Panel, base: alt.Chart) -> Any:
 
 
 def _draw_stacked(panel: Panel) -> Any:
-    """Return horizontal bars of parts in the order of first appearance; each part has the interval of its end."""
+    """Return stacked horizontal bars, with components in the order of first appearance and an interval at the end of each."""
     figure, theme = panel.figure, panel.theme
     assert figure.part is not None
     place = f"indexof({list_names(figure, figure.part)!r}, datum[{figure.part!r}])"
@@ -299,7 +299,7 @@ def _draw_heatmap(panel: Panel) -> Any:
 
 
 def _choose_fitting_text(panel: Panel, *names: str) -> str:
-    """Return a Vega expression for the first of these fields that fits into a cell; empty if none does."""
+    """Return a Vega expression for the first of these fields that fits into a cell, or an empty text."""
     wide = "width" if panel.theme.width is None else str(panel.theme.width)
     room = f"{wide} / {panel.figure.data[panel.figure.x.column].nunique()} > {0.58 * panel.theme.size}"
     return "".join(f"{room} * length(datum.{name}) ? datum.{name} : " for name in names) + "''"

@@ -1,7 +1,7 @@
-"""Compare sides: each alternative with the baseline, metric by metric and seed by seed. Two sides are the case of one alternative.
+"""Compare the sides of a comparison: each alternative with the baseline, metric by metric and seed by seed.
 
-Runs of the same seed are paired; see ``endive.analysis.contrasts``. Comparisons that are reported together are corrected jointly,
-so that all intervals hold with 95% confidence.
+Runs of the same seed are paired; see ``endive.analysis.contrasts``. Intervals that are reported together are simultaneous 95%
+intervals (Bonferroni).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from endive.analysis.run_metrics import ALL, BOUNDED
 from endive.analysis.warmup import Window
 from endive.config import ConfigError, Problem
 from endive.config.errors import nearest
+from endive.formatting import format_count
 from endive.report.judgements import Judgement, judge_estimate
 from endive.report.study_data import find_place
 from endive.runs.stored import find_experiments
@@ -29,16 +30,16 @@ from endive.studies.measure import MetricsOptions, RunFile, RunMetrics, open_run
 from endive.studies.tables import measure_locally
 
 METRICS = TABLES["compare"]
-"""Metrics that are compared by default between two sides."""
+"""Default metrics of a comparison of two sides."""
 RANKED_METRICS = ("success_rate", "throughput_per_s", "time_to_commit_p95_ms")
-"""Metrics that are compared by default between several sides."""
+"""Default metrics of a comparison of more than two sides."""
 _KINDS = ("number", "bound", "never")
-"""Order of estimates: a bound or an abort is never better than a number."""
+"""Rank of each kind of estimate: numbers come before bounds, and bounds before aborts."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison: its source, its runs in order of their seeds, and the code version that made them.
+    """One side of a comparison: its source, its runs in order of seeds, and their code version.
 
     ``submitted`` gives the transactions of a seed by class, in the order of their submission.
     """
@@ -56,7 +57,7 @@ class Side:
 
     @property
     def groups(self) -> frozenset[tuple[str, str]]:
-        """Classes and operations that any of its runs has."""
+        """Classes and operations of its runs."""
         return frozenset(group for run in self.runs for group in run.groups)
 
     @property
@@ -73,7 +74,7 @@ def load_side(source: str, options: MetricsOptions, window: Window | None = None
     root, _, name = source.partition("#")
     place = find_place(Path(root))
     if name and place.kind != "sweep":
-        raise ConfigError(source, [Problem("", f"{root} is not a directory of experiments, so it has no experiment {name!r}")])
+        raise ConfigError(source, [Problem("", f"{root} is not a directory of experiments; it has no experiment {name!r}")])
     if place.kind == "sweep":
         place = find_place(_find_experiment(source, Path(root), name))
     if place.damaged:
@@ -130,10 +131,10 @@ def pair_seeds(a: Side, b: Side) -> Pairing:
     if not paired_up:
         warnings.append(
             f"The seeds cannot be paired ({a.name}: {_list_seeds(a.seeds)}; {b.name}: {_list_seeds(b.seeds)}). "
-            "Differences have Welch's interval of unpaired runs, which is wider."
+            "Differences have Welch's intervals for unpaired runs, which are wider."
         )
     elif alone:
-        warnings.append(f"Compared by the {len(common)} common seeds; left out: {_list_seeds(alone)}.")
+        warnings.append(f"Compared by {format_count(len(common), 'common seed')}; not used: {_list_seeds(alone)}.")
     fewest = len(common) if paired_up else min(len(a.seeds), len(b.seeds))
     if fewest < FEWEST_SEEDS:
         warnings.append(f"Fewer than {FEWEST_SEEDS} seeds: intervals are not reliable.")
@@ -177,7 +178,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class RankedSide:
-    """A side in the ranking of a metric; the baseline has no comparison."""
+    """Side in the ranking of a metric; the baseline has no comparison."""
 
     name: str
     estimate: Estimate
@@ -186,7 +187,7 @@ class RankedSide:
 
 @dataclass(frozen=True)
 class Leader:
-    """The best of all sides, whether it is significantly so, and the sides that may be as good."""
+    """Best of all sides, whether it is significantly better than the others, and the sides that do not differ significantly."""
 
     name: str
     clear: bool
@@ -195,18 +196,18 @@ class Leader:
 
 @dataclass(frozen=True)
 class Ranking:
-    """One metric of one class: all sides, the best first; ``best`` is None where the metric has no direction."""
+    """Ranking of all sides by one metric of one class, the best first; ``best`` is None if the metric has no direction."""
 
     subject: Subject
     sides: tuple[RankedSide, ...]
     missing: tuple[str, ...]
-    """Sides in which it could not be measured."""
+    """Sides without a measurement of the metric."""
     best: Leader | None
 
 
 @dataclass(frozen=True)
 class Alternatives:
-    """All rankings, how each alternative is paired with the baseline, and how many comparisons were corrected together."""
+    """All rankings, the pairing of each alternative with the baseline, and the number of simultaneous comparisons."""
 
     baseline: str
     rankings: tuple[Ranking, ...]
@@ -221,7 +222,7 @@ class Alternatives:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings of all pairings; where there are several alternatives, with the name of each."""
+        """Warnings of all pairings; with several alternatives, each starts with the name of its alternative."""
         if len(self.pairings) == 1:
             return next(iter(self.pairings.values())).warnings
         return tuple(dict.fromkeys(f"{name}: {text}" for name, each in self.pairings.items() for text in each.warnings))
@@ -235,8 +236,8 @@ def compare_sides(
     Args:
         sides: The baseline and its alternatives.
         subjects: Metrics to compare.
-        times: Number of such comparisons, of other points of a study, that are reported together with this one.
-        corrected: Number of comparisons whose intervals hold together; by default all.
+        times: Number of points of a study whose comparisons are reported together.
+        corrected: Number of simultaneous intervals (Bonferroni). Default: all comparisons.
 
     Raises:
         ValueError: There are fewer than two sides.
@@ -253,7 +254,7 @@ def compare_sides(
 def choose_subjects(sides: Sequence[Side], question: Subject | None, metrics: Sequence[str]) -> list[Subject]:
     """Return the subjects of a comparison: the question first, then metrics of all transactions and of each class.
 
-    A question without metrics is compared alone, so that other comparisons do not widen its intervals.
+    If ``metrics`` is empty, only the question is compared, so that other comparisons do not widen its intervals.
     """
     if question is not None and not metrics:
         return [question]
@@ -279,7 +280,7 @@ def _rank(sides: Sequence[Side], pairings: Mapping[str, Pairing], subject: Subje
 
 
 def _find_leader(sides: Sequence[Side], subject: Subject, estimates: Mapping[str, Estimate]) -> Leader | None:
-    """Return the best of all sides by their common seeds; None if no side has a number in every seed."""
+    """Return the best of all sides over their common seeds; None if no side has a number in every seed."""
     seeds = sorted(set.intersection(*(set(side.seeds) for side in sides)))
     numbers = [side for side in sides if estimates[side.name].kind == "number"]
     values = {}
@@ -303,7 +304,7 @@ def list_subjects(sides: Sequence[Side], metrics: Sequence[str]) -> list[Subject
 
 
 def compare_metric(a: Side, b: Side, pairing: Pairing, subject: Subject, confidence: float = CONFIDENCE) -> Comparison | None:
-    """Compare one metric of a class and operation; None if it could not be measured on both sides."""
+    """Compare one metric of a class and operation; return None if a side has no measurement."""
     of_a, of_b = (estimate_metric(_select_rows(side, subject, pairing.seeds), subject.metric, confidence) for side in (a, b))
     if of_a is None or of_b is None:
         return None
@@ -338,7 +339,7 @@ def _estimate_difference(
 
 
 def _find_least_width(metric: str, sides: Sequence[Sequence[Mapping[str, Any]]], window: Window, confidence: float) -> float:
-    """Return the half width below which no difference of a counted metric is significant; 0 if it is not counted."""
+    """Return the minimum half width of a difference of shares or rates; 0 for other metrics."""
     if metric in SHARES:
         return contrasts.least_share_width(min(sum(row["transactions"] for row in side) for side in sides), confidence)
     if metric.endswith("_per_s"):
@@ -347,12 +348,12 @@ def _find_least_width(metric: str, sides: Sequence[Sequence[Mapping[str, Any]]],
 
 
 def find_least_width(sides: Sequence[Side], subject: Subject, confidence: float = CONFIDENCE) -> float:
-    """Return the half width below which no difference between sides is significant, even if all seeds agree."""
+    """Return the minimum half width of a difference between two sides, which applies even if all seeds agree."""
     return _find_least_width(subject.metric, [_select_rows(side, subject) for side in sides], sides[0].window, confidence)
 
 
 def _halve_success_range(rows: Sequence[Mapping[str, Any]]) -> float:
-    """Return half the range of success that transactions in flight leave open."""
+    """Return half the range of success that is due to transactions in flight at the end of the run."""
     unfinished, entered = (float(sum(row[name] for row in rows)) for name in ("in_flight", "transactions"))
     return unfinished / max(1.0, entered) / 2.0
 

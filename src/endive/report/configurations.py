@@ -22,7 +22,7 @@ _DURATION = f"{PREFIX}simulation_duration_ms"
 _FIRST = ("scenario", "storage_provider", "catalog_type", "transaction_manifest_list_mode", "catalog_table_metadata_inlined")
 """Parameters that labels begin with."""
 _NEXT = ("_operation", "_commit_path")
-"""Suffixes of the parameters that come next: operations and commit settings."""
+"""Suffixes of the parameters that follow in labels: operations and commit settings."""
 Parameters = Mapping[str, Value | None]
 
 
@@ -37,7 +37,7 @@ class StudyAxis:
     load: LoadAxis | None = None
 
     def place(self, parameters: Mapping[str, Value]) -> float:
-        """Return the position of an experiment on the axis; NaN if it has none."""
+        """Return the position of an experiment on the axis, or NaN."""
         value = parameters.get(self.column)
         if value is None:
             return float("nan")
@@ -58,7 +58,10 @@ class Series:
 
 
 def varying_parameters(manifest: Inventory) -> list[str]:
-    """Return the parameters that distinguish experiments, without those that depend on another one."""
+    """Return the parameters that distinguish experiments, without parameters that others determine.
+
+    The duration is one of them only if two experiments differ in nothing else, as in ``studies.experiment_tables``.
+    """
     found = varying(manifest.parameters)
     first = [f"{PREFIX}{name}" for name in _FIRST if f"{PREFIX}{name}" in found]
     first += [name for ending in _NEXT for name in found if name.endswith(ending)]
@@ -67,7 +70,7 @@ def varying_parameters(manifest: Inventory) -> list[str]:
 
 
 def _drop_redundant(manifest: Inventory, names: Sequence[str]) -> list[str]:
-    """Return the names without those that the others determine; the last ones are dropped first."""
+    """Drop the names that the others determine, the last ones first."""
     candidates = _drop_implied(manifest, names)
     kept = list(candidates)
     for name in reversed(candidates):
@@ -78,7 +81,7 @@ def _drop_redundant(manifest: Inventory, names: Sequence[str]) -> list[str]:
 
 
 def _drop_implied(manifest: Inventory, names: Sequence[str]) -> list[str]:
-    """Return the names without those that the names before them determine, in one pass over thousands of names."""
+    """Drop the names that the names before them determine, in one pass over thousands of names."""
     experiments = [each.parameters for each in manifest.experiments.values()]
     groups: list[Any] = [None] * len(experiments)
     kept, count = [], 1
@@ -127,8 +130,6 @@ def make_series(
 ) -> tuple[Series, ...]:
     """Return the configurations in the order of their parameters; scenarios are in the given order."""
     names = [name for name in varying_parameters(manifest) if axis is None or name != axis.column]
-    if axis is not None and _DURATION in names:
-        names.remove(_DURATION)
     groups: dict[tuple[Value | None, ...], list[str]] = {}
     for name, each in manifest.experiments.items():
         groups.setdefault(tuple(each.parameters.get(column) for column in names), []).append(name)
@@ -164,7 +165,7 @@ def _label_groups(manifest: Inventory, names: Sequence[str], ordered: Sequence[t
 
 
 def _choose_visible(groups: Sequence[Sequence[str]], experiments: pa.Table) -> dict[int, int]:
-    """Return the palette index of each visible configuration; of too many, a sample ordered by peak throughput."""
+    """Return the palette index of each visible configuration; if there are too many, of a sample by peak throughput."""
     places = list(range(len(groups)))
     if len(places) > MOST_SERIES:
         rows = experiments.select(["experiment", "workload_class", "operation_type", "throughput_per_s"]).to_pylist()
@@ -178,7 +179,7 @@ def _choose_visible(groups: Sequence[Sequence[str]], experiments: pa.Table) -> d
 def describe_experiments(stored: Sequence[StoredExperiment]) -> dict[str, str]:
     """Return the differences of each stored experiment from the others of its label and version, by name.
 
-    Experiments without provenance are left out.
+    Experiments without provenance are omitted.
     """
     groups: dict[tuple[str, str], dict[str, Experiment]] = {}
     for each in stored:
@@ -193,5 +194,5 @@ def describe_experiments(stored: Sequence[StoredExperiment]) -> dict[str, str]:
         names = varying_parameters(manifest)
         for name, experiment in group.items():
             own = {column: experiment.parameters.get(column) for column in names}
-            labels[name] = phrases.label_configuration(own, experiment.parameters) or "the only one"
+            labels[name] = phrases.label_configuration(own, experiment.parameters) or "the only configuration"
     return labels

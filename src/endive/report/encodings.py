@@ -15,12 +15,12 @@ from endive.report.scales import Span, find_domain, is_duration, place_ticks, sh
 from endive.report.style import QUIET, Theme, choose_shape, estimate_text_width, find_series_column, list_names, wrap_text
 
 ROWS = "rows"
-"""Name of the data of every chart."""
+"""Name of the data set of every chart."""
 DIGITS = 6
-"""Significant digits of the numbers that are sent to a page."""
+"""Number of significant digits of the numbers on a page."""
 _TICKS = 6
 _TABLE_ONLY = ("experiment",)
-"""Columns that tables show and tooltips do not."""
+"""Columns that are shown in tables, but not in tooltips."""
 _NUMBER = ",.4~r"
 _PERCENT = ".3~%"
 
@@ -34,7 +34,7 @@ class Panel:
     theme: Theme
     colours: Mapping[str, str]
     titles: Mapping[str, str]
-    """Titles of columns for which the figure has none."""
+    """Titles of columns that the figure does not set."""
     name: str | None = None
     """The value of ``figure.facet``."""
     rows: str = ROWS
@@ -211,7 +211,7 @@ def draw_references(panel: Panel) -> list[Any]:
 
 
 def draw_crossings(panel: Panel) -> list[Any]:
-    """Return a tick in the colour of each curve that falls below a threshold, on a line as long as its interval."""
+    """Return a tick for each curve that falls below a threshold, in the colour of the curve, with a line for its interval."""
     low, high = panel.span("x")
     layers: list[Any] = []
     for each in panel.figure.crossings:
@@ -277,7 +277,7 @@ def encode_tooltip(figure: Figure, titles: Mapping[str, str]) -> list[alt.Toolti
 
 
 def title_columns(figure: Figure, titles: Mapping[str, str]) -> dict[str, str]:
-    """Return the title of each column: that of the figure, of the study, or derived from its name."""
+    """Return the title of each column: from the figure, from the study, or derived from the column name."""
     named = {str(name): titles.get(str(name)) or name_column(str(name)) for name in figure.data.columns}
     if figure.series is not None and figure.series_title:
         named[figure.series] = figure.series_title

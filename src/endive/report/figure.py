@@ -1,7 +1,7 @@
 """Define a figure as a value: its data, their meaning, and their presentation.
 
-``charts`` draws a ``Figure`` from nothing else, for pages and for papers. ``data`` is tidy: one row for each mark, with every
-number that is drawn.
+``charts`` draws a ``Figure`` for pages and for papers and needs no other input. ``data`` is tidy: one row per mark, with all
+numbers of the figure.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Threshold:
 
 @dataclass(frozen=True)
 class CurveCrossing:
-    """The point ``x`` at which the curve of a series falls below ``y``, with its interval (None: outside of the measured range)."""
+    """Point ``x`` at which the curve of a series falls below ``y``, with its interval (None: outside of the measured range)."""
 
     series: str
     x: float
@@ -57,7 +57,7 @@ class CurveCrossing:
 
 @dataclass(frozen=True)
 class Reference:
-    """A curve to compare with, such as a prediction of theory: drawn behind the points and named in the legend.
+    """Reference curve, such as a prediction of theory: drawn behind the points and listed in the legend.
 
     ``data`` has the columns ``x`` and ``y`` in the units of the figure, in the order in which they are joined.
     """
@@ -65,12 +65,12 @@ class Reference:
     label: str
     data: pd.DataFrame
     series: str | None = None
-    """Series that it predicts and whose colour it has; None for a grey curve."""
+    """Series that the curve predicts and whose colour it has; None for a grey curve."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure. ``series`` is the column that distinguishes curves, with the same colours in every figure of a study."""
+    """Figure. ``series`` is the column that distinguishes curves, with the same colours in every figure of a study."""
 
     name: str
     """File name and anchor, such as ``latency_throughput``."""
@@ -86,10 +86,10 @@ class Figure:
     facet: str | None = None
     """Column that splits the figure into small multiples."""
     low: str | None = None
-    """Column with the lower end of the 95% interval of y; ``high`` is the upper one."""
+    """Column with the lower end of the 95% interval of y; ``high`` has the upper end."""
     high: str | None = None
     part: str | None = None
-    """For ``stacked``: column of the names of parts, drawn in the order of first appearance."""
+    """For ``stacked``: column with the names of the components, drawn in the order of first appearance."""
     value: Axis | None = None
     """For ``heatmap``: value that colours a cell."""
     hatch: str | None = None
@@ -97,17 +97,17 @@ class Figure:
     x_end: str | None = None
     thresholds: tuple[Threshold, ...] = ()
     references: tuple[Reference, ...] = ()
-    """For ``line``: curves behind those of the data."""
+    """For ``line``: reference curves behind the curves of the data."""
     crossings: tuple[CurveCrossing, ...] = ()
     """For ``line``: points at which curves cross a threshold."""
     filters: tuple[str, ...] = ()
-    """Columns that a reader may filter by, such as operation_type, workload_class or a provider."""
+    """Columns with a filter on the page, such as operation_type, workload_class or a provider."""
     colours: Mapping[str, str] = field(default_factory=dict)
     """Colour of each series or part, the same in all figures of a study."""
     order: str | None = None
     """For ``line``: column by which the points of a curve are connected; None for x."""
     x_low: str | None = None
-    """Column with the lower end of the 95% interval of x, if x was measured; ``x_high`` is the upper one."""
+    """Column with the lower end of the 95% interval of x, if x was measured; ``x_high`` has the upper end."""
     x_high: str | None = None
     text: str | None = None
     """Column of short texts: before the number of a bar (``bars``), at the end of a bar (``stacked``), beside a lane

@@ -1,4 +1,4 @@
-"""Draw the figures of a calibration: fitted against measured quantiles, and the tail."""
+"""Draw the figures of a calibration: measured versus fitted quantiles, and the tail."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SIZE = 240
 
 
 def draw_fit(fits: Sequence[Fit]) -> alt.VConcatChart:
-    """Draw for each operation measured against fitted quantiles (QQ) and the share of slower requests (tail), on log axes."""
+    """Draw measured versus fitted quantiles (QQ) and the share of slower requests (tail) of each operation, on log axes."""
     rows = pd.concat([_compare_quantiles(fit) for fit in fits], ignore_index=True)
     operations = alt.Column("operation:N", title=None, sort=[fit.sample.operation for fit in fits])
     log = alt.Scale(type="log", nice=False)

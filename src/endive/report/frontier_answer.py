@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -31,16 +32,18 @@ from endive.studies.tuning import TuningQuestion
 from endive.version import get_git_sha
 
 Note = Callable[[str], None]
-"""Receives remarks and progress, line by line."""
-VERDICTS = {"holds": "yes", "fails": "no", "open": "open"}
+"""Function that prints a line of progress."""
+VERDICTS = {"holds": "yes", "fails": "no", "open": "undecided"}
+"""Words for the verdict on a condition at a load."""
 _FORMATS = ("svg", "png")
+_SIGN = re.compile(r"\s*(<=|>=|<|>)\s*")
 _COUNTED = ("writers", "clients")
-"""Keys that are counts, printed with their noun."""
+"""Keys that are counts, printed with a noun."""
 
 
 @dataclass(frozen=True)
 class FrontierAnswer:
-    """Finished search: its question, its outcome, its record, and the written files."""
+    """Finished search: question, result, record and written files."""
 
     question: Question
     found: Frontier
@@ -49,7 +52,7 @@ class FrontierAnswer:
 
 
 def answer_frontier(question: Question, folder: Path, options: MetricsOptions, note: Note) -> FrontierAnswer:
-    """Search for the load at which a condition is met, and write the record and the figure to a folder."""
+    """Search for the load at which a condition is first met, and write the record and the figure to a folder."""
     started = time.perf_counter()
     check_writable(folder)
     replications = Replications(folder / REPLICATIONS_FOLDER, options)
@@ -77,7 +80,6 @@ def format_load(question: Question, load: float) -> str:
 
 
 def _describe_point(question: Question, point: Point) -> str:
-
     metric, found = question.condition.metric, point.estimate
     if found is None:
         measured = "not measured"
@@ -85,8 +87,8 @@ def _describe_point(question: Question, point: Point) -> str:
         mean, low, high = (format_metric(metric, value) for value in (found.mean, found.low, found.high))
         measured = f"{mean} ({join_ends(low, high)})"
         measured = {"number": measured, "bound": format_bound(metric, found.low), "never": mean}[found.kind]
-    load, verdict = format_load(question, point.load), VERDICTS[point.verdict]
-    return f"{load}: {measured}, {point.seeds} seeds; {question.condition.text}? {verdict}"
+    load, seeds, text = format_load(question, point.load), format_count(point.seeds, "seed"), question.condition.text
+    return f"{load}: {_SIGN.split(text)[0]} {measured}, {seeds}; {text}: {VERDICTS[point.verdict]}"
 
 
 def describe_answer(question: Question, found: Frontier) -> list[str]:
@@ -101,8 +103,8 @@ def describe_answer(question: Question, found: Frontier) -> list[str]:
     if found.bound == "above":
         return [f"{text} is not met up to {format_load(question, question.search.highest)}, the highest load of the search."]
     if found.bound == "at_or_below":
-        return [f"{text} is met at {format_load(question, question.search.lowest)} already, the lowest load of the search."]
-    wider = "More seeds (--max-seeds) or longer runs narrow the interval."
+        return [f"{text} is met at the lowest load of the search, {format_load(question, question.search.lowest)}."]
+    wider = "Raise --max-seeds or simulation.duration_ms to narrow the interval."
     if found.low is None and found.high is None:
         lowest, highest = (format_load(question, point.load) for point in (found.points[0], found.points[-1]))
         return [f"No answer for {text} at any load from {lowest} to {highest}: the intervals are too wide. {wider}"]
@@ -110,34 +112,43 @@ def describe_answer(question: Question, found: Frontier) -> list[str]:
     if above:
         reached, lost = format_load(question, found.low or min(above)), format_load(question, min(above))
         return [
-            f"{text} is not met up to {reached}; from {lost} on "
-            f"{question.condition.subject} could not be measured. Try longer runs."
+            f"{text} is not met up to {reached}; {question.condition.subject} could not be measured at {lost} and above. "
+            "Raise simulation.duration_ms."
         ]
     if found.low is None and found.high is not None:
-        return [f"{text} is met from {format_load(question, found.high)} on; below that the intervals are too wide. {wider}"]
+        met = f"{text} is met at {format_load(question, float(f'{found.high:.3g}'))} and above"
+        return [f"{met}. At lower loads, the intervals include the threshold. {wider}"]
     if found.high is None and found.low is not None:
-        return [f"{text} is not met up to {format_load(question, found.low)}; above that the intervals are too wide. {wider}"]
+        unmet = f"{text} is not met up to {format_load(question, float(f'{found.low:.3g}'))}"
+        return [f"{unmet}. At higher loads, the intervals include the threshold. {wider}"]
     digits = question.search.digits
     low, load, high = (None if each is None else float(f"{each:.{digits}g}") for each in (found.low, found.load, found.high))
     interval = join_ends(format_load(question, low or 0.0), format_load(question, high or 0.0))
     at = "an unknown load" if load is None else format_load(question, load)
-    answer = [f"{text} is met from {at} on (95% interval: {interval})."]
+    answer = [f"{_describe_crossing(text)} at {at} (95% interval: {interval})."]
     if not found.narrow:
         answer.append(f"The interval is wider than the tolerance of {100.0 * question.search.tolerance:g}%. {wider}")
     return answer
 
 
+def _describe_crossing(condition: str) -> str:
+    """Return a condition as an event: ``success falls below 95%`` for ``success < 95%``."""
+    subject, sign, threshold = _SIGN.split(condition, maxsplit=1)
+    return f"{subject} {'falls below' if sign.startswith('<') else 'exceeds'} {threshold}"
+
+
 def describe_windows(loads: Sequence[Sequence[RunMetrics]]) -> list[str]:
-    """Return the measurement windows of all loads in a sentence, and a warning if runs were too short or their tables grow."""
+    """Return a sentence about the measured windows of all loads, and a warning if runs are too short or tables grow."""
     windows = [runs[0].window for runs in loads]
     cuts = sorted({window.start_ms for window in windows})
     if len({format_duration(cut) for cut in cuts}) == 1:
         excluded = describe_window(windows[0])
     else:
-        excluded = f"The first {join_ends(format_duration(cuts[0]), format_duration(cuts[-1]))} are excluded as warm-up, by load."
+        ends = join_ends(format_duration(cuts[0]), format_duration(cuts[-1]))
+        excluded = f"The first {ends} are excluded as warm-up, depending on the load."
     drifts = [describe_drift([run.select(ALL, ALL) for run in runs]) for runs in loads]
     warnings = [warning for warning in drifts if warning is not None]
-    return [excluded, f"At {len(warnings)} of {len(loads)} loads: {warnings[0]}"] if warnings else [excluded]
+    return [excluded, f"Warning at {len(warnings)} of {len(loads)} loads. {warnings[0]}"] if warnings else [excluded]
 
 
 def _record(

@@ -47,9 +47,9 @@ _GLYPHS = {
     LINE: "\u2501",
     DASHES: "\u2505",
 }
-"""Legend symbols as characters, which are printed even if backgrounds are not."""
+"""Legend symbols as characters, because printers may omit backgrounds."""
 _LONG_HEADLINE = 120
-"""Number of characters from which a headline is set in smaller type."""
+"""Number of characters from which a headline has a smaller font."""
 _TITLES = {
     "operation_type": "operation",
     "workload_class": "class",
@@ -62,7 +62,7 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Commands that reproduce the results, and the name and text of the configuration they need; empty if it needs other files."""
+    """Commands that reproduce the results, and the name and text of their configuration; empty if it refers to other files."""
 
     commands: str = ""
     file: str = ""
@@ -71,7 +71,7 @@ class Reproduction:
 
 @dataclass(frozen=True)
 class Page:
-    """Contents of a report. ``answer`` comes first; ``colours`` are those of the configurations, by label."""
+    """Contents of a report. ``answer`` comes first; ``colours`` maps labels of configurations to colours."""
 
     title: str
     about: str
@@ -89,11 +89,11 @@ class Page:
     runs: Sequence[Mapping[str, str]] = ()
     made: str = ""
     dimensions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Value of each configuration by name of the parameter, such as object store; readers filter by them."""
+    """Parameter values of each configuration, by parameter name; used as filters on the page."""
     titles: Mapping[str, str] = field(default_factory=dict)
-    """Titles of columns for which figures have none."""
+    """Titles of columns that figures do not set."""
     first: int = 4
-    """Number of figures that are visible at first; the others can be expanded."""
+    """Number of figures that are visible when the page opens; the others can be expanded."""
 
 
 def render_page(page: Page) -> str:
@@ -149,7 +149,7 @@ def encode_figure(figure: Figure, page: Page) -> dict[str, Any]:
 def _list_filters(
     figure: Figure, dimensions: Mapping[str, Mapping[str, str]], titles: Mapping[str, str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the filters of a figure; configurations are filtered by each parameter in which they differ."""
+    """Yield the filters of a figure; configurations have a filter for each parameter that differs."""
     for column in figure.filters:
         chosen = _list_values(figure, column)
         known = {title: labels for title, labels in dimensions.items() if all(name in labels for name in chosen["values"])}

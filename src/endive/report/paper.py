@@ -1,9 +1,10 @@
 """Write figures as files for papers: PNG, SVG and PDF of a given size.
 
-The same figure gives the same bytes as SVG and PNG; a PDF may list its resources in another order.
+SVG and PNG files are reproducible byte by byte; the order of resources in a PDF may differ.
 
-One Vega-Lite specification combines the charts of a page with their titles and a legend. vl-convert renders it as SVG, and that as
-the other formats, in Liberation Sans, which vl-convert includes. Text stays text. Nothing is fetched.
+One Vega-Lite specification combines the charts of a page with their titles and a legend. vl-convert renders it as SVG and converts
+the SVG to the other formats. The font is Liberation Sans, which vl-convert includes. Text is not converted to paths. No network
+access is needed.
 """
 
 from __future__ import annotations
@@ -32,24 +33,24 @@ FORMATS = ("png", "svg", "pdf")
 _LENGTH = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>in|cm|mm|pt)\s*$")
 _UNITS = {"in": 1.0, "cm": 1.0 / 2.54, "mm": 1.0 / 25.4, "pt": 1.0 / 72.0}
 POINTS = 72.0
-"""Points per inch; charts are measured in points."""
+"""Points per inch, the unit of charts."""
 _PIXELS_PER_INCH = 200.0
 _FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 _INK = "#1a1c1f"
 _SMALL, _LARGE = 7.0, 8.0
-"""Font size, in points, of figures for one column and of wider ones."""
+"""Font sizes, in points, of figures for one column and of wider figures."""
 _TITLE = 1.3
 """Font size of the title, relative to the rest."""
 _COLUMN = 4.0
-"""Largest width of a figure for one column, in inches."""
+"""Maximum width of a figure for one column, in inches."""
 _LEAST_PANEL = 1.9
-"""Smallest width of adjacent panels, in inches."""
+"""Minimum width of adjacent panels, in inches."""
 _MOST_COLUMNS = 3
 _TRIES = 8
 _NEAR = 3.0
-"""Points by which a figure may be smaller than requested; its margin fills the rest."""
+"""Tolerance of the size of a figure, in points; the margin fills the rest."""
 _LEAST = 20.0
-"""Smallest size of a panel inside its axes, in points."""
+"""Minimum size of the plot area of a panel, in points."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def parse_length(text: str, option: str) -> float:
 def save_figure(
     figure: Figure, folder: Path, formats: Sequence[str] = FORMATS, size: Size | None = None, *, name: str | None = None
 ) -> list[Path]:
-    """Write a figure in these formats, each atomically, and return the files, which have its name unless another is given.
+    """Write a figure in these formats, each atomically, and return the files. The default of ``name`` is the name of the figure.
 
     Raises:
         ReportError: The figure does not fit into the size.
@@ -175,7 +176,7 @@ def _lay_out(figure: Figure, size: Size) -> Sheet:
 
 
 def _choose_titled_axes(figure: Figure, place: int, panels: int, columns: int) -> frozenset[str]:
-    """Return the axes whose title a panel shows: those at the lower and left edges; the first row shows the legend of cells."""
+    """Return the axes with a title in a panel: at the lower and left edges; the first row has the legend of cells."""
     lowest, leftmost = place >= panels - columns, place % columns == 0
     turned = figure.kind in ("bars", "stacked")
     wanted = {"x": turned or lowest, "y": lowest if turned else leftmost, "value": place < columns}
@@ -227,7 +228,7 @@ def _make_title(lines: list[str], theme: Theme, size: float) -> dict[str, Any]:
 
 
 def _draw_legend(sheet: Sheet) -> dict[str, Any]:
-    """Return the legend: signs and names in as many lines as needed."""
+    """Return the legend: symbols and names, wrapped into lines."""
     theme = sheet.theme
     entries = list(_place_entries(sheet))
     data = alt.Chart(alt.InlineData(values=entries)).encode(y=alt.Y("y:Q", scale=None, axis=None))
@@ -281,7 +282,7 @@ def _place_entries(sheet: Sheet) -> Iterator[dict[str, Any]]:
 
 
 def _encode_values(data: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return rows as a chart needs them: numbers rounded, missing values as null."""
+    """Return rows for a chart, with rounded numbers and missing values as null."""
     records = data.astype(object).where(data.notna(), None).to_dict("records")
     return [
         {
@@ -316,7 +317,7 @@ def _frame_drawing(svg: str, width: float, height: float, *, hatched: bool) -> s
 
 @cache
 def find_vegalite_version() -> str:
-    """Return the version of Vega-Lite that Altair targets, as vl-convert names it."""
+    """Return the version of Vega-Lite that Altair targets, in the notation of vl-convert."""
     wanted = alt.SCHEMA_VERSION.removeprefix("v")
     return str(next(each for each in vl_convert.get_vegalite_versions() if wanted.startswith(each + ".")))
 

@@ -94,8 +94,8 @@ _VALUES: dict[tuple[str, Any], str] = {
     ("catalog_workers", 0): "no queue",
     ("transaction_manifest_list_mode", "rewrite"): "lists rewritten",
     ("transaction_manifest_list_mode", "append"): "ML+",
-    ("catalog_table_metadata_inlined", True): "inlined",
-    ("catalog_table_metadata_inlined", False): "not inlined",
+    ("catalog_table_metadata_inlined", True): "inlined metadata",
+    ("catalog_table_metadata_inlined", False): "metadata in files",
     ("transaction_retry_backoff_enabled", True): "backoff",
     ("transaction_retry_backoff_enabled", False): "no backoff",
     **{("transaction_commit_path", name): f"{name} path" for name in COMMIT_PATHS},
@@ -104,8 +104,8 @@ _VALUES: dict[tuple[str, Any], str] = {
     ("transaction_isolation", "serializable"): "serializable",
     ("transaction_isolation", "snapshot"): "snapshot isolation",
     ("transaction_isolation", "none"): "not isolated",
-    ("table_merge_manifests", True): "manifests merged",
-    ("table_merge_manifests", False): "manifests not merged",
+    ("table_merge_manifests", True): "manifest merging",
+    ("table_merge_manifests", False): "no manifest merging",
     **{(f"{where}_provider", name): word for where in ("storage", "catalog") for name, word in _STORES.items()},
 }
 """Names of values that need no parameter name."""
@@ -121,16 +121,20 @@ _CLASS_KEYS = "|".join(f"{key}(?:_.+)?" if is_table else key for key, is_table i
 _CLASS = re.compile(rf"^workload_(?P<name>.+?)_(?P<key>{_CLASS_KEYS})$")
 _BETWEEN_ARRIVALS = re.compile(r"_?inter_arrival_(scale|mean|value)$")
 _UNITS = (("_ms", "ms"), ("_bytes", "bytes"))
+_LATENCIES = re.compile(r"^(catalog|storage)_.*_(median|mean|minimum)$")
+"""Pattern of the columns of latency distributions, which are in ms without a suffix."""
+_SHARES = frozenset(name for name, unit in _PARAMETERS.values() if unit == "share")
+"""Names of parameters that are shares."""
 
 _SHORTEST_MS = 1.0
 """Shortest warm-up that is mentioned."""
 _MANY = 0.01
-"""Share of transactions in flight from which an overload is described by it."""
+"""Share of transactions in flight from which a warning about an overload mentions it."""
 _RANGE = re.compile(r"[\d.]+\N{EN DASH}[\d.]+%$")
 
 OPERATIONS = OPERATION_WORDS
 TIME_PARTS = TIME_WORDS
-"""Names of the parts of a transaction's time, in the order in which it is spent."""
+"""Names of the components of a transaction's time, in chronological order."""
 
 
 def name_parameter(column: str) -> tuple[str, str]:
@@ -152,7 +156,7 @@ def _split_unit(key: str) -> tuple[str, str]:
     for suffix, unit in _UNITS:
         if key.endswith(suffix):
             return key.removesuffix(suffix).replace("_", " "), unit
-    return key.replace("_", " "), ""
+    return key.replace("_", " "), "ms" if _LATENCIES.match(key) else ""
 
 
 def title_parameter(column: str) -> str:
@@ -172,7 +176,7 @@ def title_load(column: str) -> str:
 
 
 def find_load_class(column: str) -> str | None:
-    """Return the workload class whose rate a parameter sets; None if it sets the rate of all."""
+    """Return the workload class whose rate a parameter sets; None if it sets the rate of all classes."""
     found = _CLASS.match(column.removeprefix(PREFIX))
     return found["name"] if found else None
 
@@ -194,8 +198,25 @@ def name_value(column: str, value: Any) -> str:
     return str(value) if "provider" in column or column == SCENARIO_COLUMN else f"{word} {value}"
 
 
+def phrase_label(label: str) -> str:
+    """Return a label of a configuration in prose: ``16 tables``, ``catalog latency 1 ms``, ``20% lost responses``."""
+    return ", ".join(map(_phrase_value, label.split(", ")))
+
+
+def _phrase_value(text: str) -> str:
+    word, is_value, value = text.partition(" = ")
+    if not is_value:
+        return text
+    if word in _SHARES:
+        return f"{format_percent(float(value.replace(',', '')))} {word}"
+    noun, per, rest = word.partition(" per ")
+    if noun.endswith("s") and " " not in value and not noun.startswith(("maximum", "minimum")):
+        return f"{value} {noun.removesuffix('s') if value == '1' else noun}{per}{rest}"
+    return f"{word} {value}"
+
+
 def _make_value_key(column: str, value: Any) -> tuple[str, Any]:
-    """Return the key of ``_VALUES``: a key of a class is looked up as the same key of ``[transaction]``."""
+    """Return the key of ``_VALUES``; keys of a class are mapped to keys of ``[transaction]``."""
     key = column.removeprefix(PREFIX)
     of_class = _CLASS.match(key)
     return (f"transaction_{of_class['key']}" if of_class else key, value)
@@ -210,14 +231,18 @@ def rank_value(column: str, value: Any) -> tuple[int, float, str]:
 
 
 def label_configuration(parameters: Mapping[str, Any], every: Mapping[str, Any] | None = None) -> str:
-    """Return a configuration by the values in which it differs from others.
+    """Return the name of a configuration: the values in which it differs from others.
 
-    A mix of operations is named as a whole, from ``every`` parameter. Without backoff, its other keys are left out.
+    A mix of operations is one value, computed from ``every`` parameter. Without backoff, its other keys are omitted; with it, they
+    replace the word ``backoff``.
     """
     names: dict[str, None] = {}
     for column, value in parameters.items():
         group, is_backoff, key = column.partition("retry_backoff_")
-        if is_backoff and key != "enabled" and parameters.get(f"{group}{is_backoff}enabled") is False:
+        enabled = parameters.get(f"{group}{is_backoff}enabled") if is_backoff else None
+        if key != "enabled" and enabled is False:
+            continue
+        if key == "enabled" and enabled and parameters.get(f"{group}{is_backoff}base_ms") is not None:
             continue
         prefix, is_mix, _ = column.partition("operation_types_")
         names[_name_mix(f"{prefix}{is_mix}", every) if is_mix and every else name_value(column, value)] = None
@@ -248,7 +273,7 @@ def describe_window(window: Window) -> str:
 
 
 def describe_short_run(window: Window) -> str | None:
-    """Return a warning if a run has no steady state or is too short, with the required duration; None if it is long enough."""
+    """Return a warning with the required duration if a run has no steady state or is too short, or None."""
     if window.is_drifting:
         grows = "table metadata" if window.chosen_by == "growth" else "the number of transactions in flight"
         return f"There is no steady state: {grows} grows until the end of the run. {_limit_results(window)}"
@@ -262,11 +287,11 @@ def describe_short_run(window: Window) -> str | None:
 
 
 _BOTTLENECK = 0.9
-"""Utilization from which the workers of a catalog are called the bottleneck."""
+"""Utilization from which the workers of a catalog are reported as the bottleneck."""
 
 
 def describe_utilization(rows: Sequence[Mapping[str, Any]], workers: int) -> str | None:
-    """Return a sentence about the utilization of a catalog service, and whether it is the bottleneck; None without a service.
+    """Return a sentence about the utilization of a catalog service and whether it is the bottleneck; None without a service.
 
     Args:
         rows: Metrics of all transactions, of each seed or over seeds.
@@ -282,7 +307,7 @@ def describe_utilization(rows: Sequence[Mapping[str, Any]], workers: int) -> str
 
 
 def warn_utilization(rows: Sequence[Mapping[str, Any]], workers: int) -> str | None:
-    """Return a warning if the workers of a catalog service are the bottleneck; otherwise None."""
+    """Return a warning if the workers of a catalog service are the bottleneck, or None."""
     text = describe_utilization(rows, workers)
     return text if text is not None and "bottleneck" in text else None
 
@@ -303,29 +328,37 @@ _GROWING = {
     "table_metadata_bytes": "table metadata",
     "table_manifests": "the number of manifests",
 }
-"""State of tables whose growth is reported, and its name."""
+"""Columns of table state whose growth is reported, and their names."""
 
 
 def describe_growth(rows: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return a sentence about the table state that grows over the window, with its rate; None if none grows.
+    """Return a sentence about the table state that grows over the window, with its growth per day, or None.
 
     Args:
-        rows: Metrics of all transactions, of each seed or over seeds. State that grows in all of them is reported, with its mean
-            growth.
+        rows: Metrics of all transactions, one row per seed or one over seeds. State that grows in all rows is reported, with its
+            mean growth.
     """
     grown = []
     for state, name in _GROWING.items():
         rates = [row.get(GROWTH[state]) or 0.0 for row in rows]
-        if rates and min(rates) > 0.0:
+        if rates and min(_lowest_growth(row, GROWTH[state]) for row in rows) > 0.0:
             mean = sum(rates) / len(rates)
-            grown.append(f"{name} grows by {format_bytes(mean) if state == 'table_metadata_bytes' else format_number(mean)} a day")
+            grown.append(
+                f"{name} grows by {format_bytes(mean) if state == 'table_metadata_bytes' else format_number(mean)} per day"
+            )
     if not grown:
         return None
     return f"{capitalize(' and '.join(grown))}. {_limit_results(window_of(rows[0]))}"
 
 
+def _lowest_growth(row: Mapping[str, Any], metric: str) -> float:
+    """Return the lower end of the 95% interval of a growth over seeds: a saw-tooth may seem to grow in one of them."""
+    width = row.get(f"{metric}_hw")
+    return float((row.get(metric) or 0.0) - (0.0 if width is None or math.isnan(width) else width))
+
+
 def describe_limit(row: Mapping[str, Any], limit_bytes: int | None) -> str | None:
-    """Return the day on which metadata.json reaches the limit of the catalog; None without a limit or growth."""
+    """Return a sentence about the day on which metadata.json reaches the size limit of the catalog; None if it does not grow."""
     day = math.inf if limit_bytes is None else day_of_limit(row, limit_bytes)
     if limit_bytes is None or math.isinf(day):
         return None
@@ -339,7 +372,7 @@ def _limit_results(window: Window) -> str:
 
 
 def describe_drift(rows: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return a warning if a run has no steady state, is too short, or has growing tables; otherwise None."""
+    """Return a warning if a run has no steady state, is too short, or has growing tables, or None."""
     window = window_of(rows[0])
     growth = describe_growth(rows)
     if growth is not None and (window.chosen_by == "growth" or describe_short_run(window) is None):
@@ -348,7 +381,7 @@ def describe_drift(rows: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 def describe_overload(row: Mapping[str, Any]) -> str | None:
-    """Return a warning if a configuration is overloaded; otherwise None.
+    """Return a warning if a configuration is overloaded, or None.
 
     ``row`` has ``saturated``, and counts or their means over seeds.
     """
@@ -375,12 +408,12 @@ def format_bounded(row: Mapping[Any, Any], metric: str) -> str:
 
 
 def explain_ranges(cells: Iterable[str]) -> str | None:
-    """Return the explanation of success ranges, if a table has any."""
+    """Return the explanation of success ranges, if a table contains one."""
     if not any(_RANGE.match(cell) for cell in cells):
         return None
     return (
-        "A range of success comes from transactions in flight at the end of the run: none or all of them may commit. "
-        "It is not a confidence interval."
+        "Success is a range if transactions are in flight at the end of the run: from none to all of them commit. "
+        "The range is not a confidence interval."
     )
 
 

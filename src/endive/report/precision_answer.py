@@ -1,4 +1,4 @@
-"""State what an answer with a precision has reached: the seeds that it took, and the intervals that are still too wide."""
+"""Describe the result of --precision: the number of seeds, and the intervals that are still too wide."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from endive.formatting import format_count, format_number
 
 
 def describe_precision(precision: Precision, reached: Collection[Reached], noun: str = "point") -> str:
-    """Return one sentence or more: the number of seeds, and where the precision was not reached and why."""
+    """Return sentences about the number of seeds, and about the metrics that did not reach the precision."""
     counts = sorted(each.seeds for each in reached)
     several = f" at {format_count(len(counts), noun)}" if len(counts) > 1 else ""
     seeds = format_count(counts[-1], "seed") if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]} seeds"
@@ -23,19 +23,20 @@ def describe_precision(precision: Precision, reached: Collection[Reached], noun:
 
 
 def _explain(precision: Precision, wide: Collection[Reached]) -> str:
-    """Return the widest interval with what to do about it."""
+    """Return a sentence about the widest interval, with a remedy."""
     widths = [width for each in wide for width in each.wide]
     improvable = [width for width in widths if width.is_improvable]
     if improvable:
         widest = max(improvable, key=_ratio)
         return (
-            f"{widest.name} has an interval of ±{_format_reached(precision, widest)} with the largest number of seeds. "
-            "Raise --max-seeds, or run longer."
+            f"{widest.name} has an interval of ±{_format_reached(precision, widest)} with the maximum number of seeds. "
+            "Raise --max-seeds or simulation.duration_ms."
         )
+    longer = "Raise simulation.duration_ms."
     flying = [width for width in widths if width.half_width is not None]
     if flying:
-        return f"Transactions in flight at the end of the run leave {flying[0].name} uncertain; more seeds do not help. Run longer."
-    return f"{widths[0].name} is a bound or has no value in some runs; more seeds do not help. Run longer."
+        return f"{flying[0].name} depends on transactions in flight at the end of the run; more seeds do not help. {longer}"
+    return f"{widths[0].name} is a bound or has no value in some runs; more seeds do not help. {longer}"
 
 
 def _ratio(width: Width) -> float:
@@ -49,7 +50,7 @@ def _format_reached(precision: Precision, width: Width) -> str:
 
 
 def precision_as_data(precision: Precision, reached: Collection[Reached]) -> dict[str, Any]:
-    """Return the precision for JSON: whether it was reached, and the numbers of seeds."""
+    """Return the precision as JSON data: whether it was reached, and the numbers of seeds."""
     counts = [each.seeds for each in reached]
     return {
         "precision": str(precision),

@@ -1,4 +1,4 @@
-"""Choose scales, ends and ticks of axes, so that every mark lies inside."""
+"""Choose scales, ends and ticks of axes that contain all marks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from endive.report.figure import Axis, Figure, Scale
 Span = tuple[float, float]
 Floats = npt.NDArray[np.float64]
 HIDING = 20.0
-"""Ratio of a value to the median from which the other values are invisible on a linear axis."""
+"""Ratio of the maximum to the median from which a linear axis hides small values."""
 _COMPARABLE = 3.0
-"""Largest ratio of the peaks of panels that share an axis."""
+"""Maximum ratio of the peaks of panels that share an axis."""
 _REACH = 10.0
-"""Ratio to the smallest value below which intervals are cut on a logarithmic axis."""
+"""Lower end of a logarithmic axis as a fraction of the smallest value; intervals are cut there."""
 _ROUND = 1000.0
-"""Up to this ratio a logarithmic axis has ticks at 1, 2 and 5; beyond, at powers of ten."""
+"""Maximum ratio of the ends of a logarithmic axis with ticks at 1, 2 and 5; longer axes have ticks at powers of ten."""
 _ROUND_MS = (
     *(step * 10.0**power for power in (-1, 0, 1, 2) for step in (1.0, 2.0, 5.0)),
     *(1_000.0 * seconds for seconds in (1, 2, 5, 10, 15, 30)),
@@ -30,13 +30,13 @@ _ROUND_MS = (
 """Durations of ticks, in ms."""
 _NEAR_THE_TOP = 0.9
 _MOST_EXACT = 8
-"""Largest number of measured values that have a tick each."""
+"""Maximum number of measured values with individual ticks."""
 _MOST_DURATIONS = 5
-"""Largest number of steps of a linear axis of durations; their labels are long."""
+"""Maximum number of steps of a linear axis of durations, which has long labels."""
 
 
 def choose_scale(values: Iterable[float]) -> Scale:
-    """Return the scale on which no value hides the others: ``linear`` if possible, otherwise ``log``, or ``symlog`` with zeros."""
+    """Return a scale on which all values are visible: ``linear`` if possible, otherwise ``log``, or ``symlog`` with zeros."""
     known = np.array([value for value in values if not math.isnan(value)], np.float64)
     positive = known[known > 0.0]
     if len(positive) < 3 or positive.max() <= HIDING * float(np.median(positive)):
@@ -100,7 +100,7 @@ def _find_linear_span(axis: Axis, values: Floats, *, tight: bool, bars: bool) ->
 
 
 def place_ticks(axis: Axis, span: Span, exact: Iterable[float] = ()) -> list[float] | None:
-    """Return the ticks of an axis; None for the default of Vega. A few ``exact`` values have a tick each."""
+    """Return the ticks of an axis; None for the default of Vega. If there are few ``exact`` values, each one gets a tick."""
     wanted = sorted(set(exact))
     if 0 < len(wanted) <= _MOST_EXACT:
         return wanted

@@ -30,7 +30,7 @@ _WIDTH, _BAR_HEIGHT = 360, 22
 
 @dataclass(frozen=True)
 class ScreeningAnswer:
-    """Finished screening: its effects, its record, and the written files."""
+    """Finished screening: effects, record and written files."""
 
     found: Screening
     record: dict[str, Any]
@@ -71,13 +71,15 @@ def answer_screening(
 
 
 def describe_screening(question: ScreeningQuestion, found: Screening) -> list[str]:
-    """Return sentences about the parameters with a significant effect, the largest first, and those without."""
+    """Return sentences about the parameters with and without a significant effect, the largest effect first."""
     subject = name_subject(question.objective)
     important = [each for each in found.effects if each.is_significant]
     sentences = [f"No parameter has a significant effect on {subject}."]
     if important:
         first, *rest = important
-        sentences = [f"{first.parameter.name} matters most for {subject}: {_describe_effect(question, first)} over its range."]
+        sentences = [
+            f"{first.parameter.name} has the largest effect on {subject}: {_describe_effect(question, first)} over its range."
+        ]
         if rest:
             sentences.append(f"It is followed by {join_names([each.parameter.name for each in rest])}.")
     silent = [each.parameter.name for each in found.effects if not each.is_significant]
@@ -85,7 +87,7 @@ def describe_screening(question: ScreeningQuestion, found: Screening) -> list[st
         sentences.append(f"No significant effect: {join_names(silent)}.")
     if found.dropped:
         total = found.trajectories + found.dropped
-        sentences.append(f"{found.dropped} of {total} trajectories are left out: the metric has no value on them.")
+        sentences.append(f"{found.dropped} of {total} trajectories omitted, because the metric has no value.")
     return sentences
 
 

@@ -54,7 +54,7 @@ def make_page(study: Study, figures: Sequence[Figure]) -> Page:
 
 
 def title_study(study: Study) -> str:
-    """Return the title of a report: the question in the leading comment of the study's file, the metric asked for, or its name."""
+    """Return the title of a report: the question in the leading comment of the study file, its primary metric, or its name."""
     if study.record is not None:
         try:
             question = first_sentence(leading_comment(study_file(study.path, study.record.label)))
@@ -66,7 +66,7 @@ def title_study(study: Study) -> str:
 
 
 def warn_configurations(study: Study) -> list[str]:
-    """Return the warnings of all configurations, each once; configurations that cannot be read are skipped."""
+    """Return the distinct warnings of all configurations; configurations that cannot be read are skipped."""
     if study.single_runs:
         files = [study.single_runs[0].config]
     else:
@@ -81,7 +81,7 @@ def warn_configurations(study: Study) -> list[str]:
 
 
 _MOST_READ = 50
-"""Configurations that are read for warnings; those of a sweep differ in little."""
+"""Maximum number of configurations that are read for warnings; configurations of a sweep have similar warnings."""
 
 
 def list_dimensions(study: Study) -> dict[str, dict[str, str]]:
@@ -105,7 +105,7 @@ def describe_scope(study: Study) -> str:
 
 
 def render_common_configuration(study: Study, records: Sequence[Record]) -> str:
-    """Return the parameters that all configurations have in common, with defaults, as TOML."""
+    """Return the parameters that all configurations share, including defaults, as TOML."""
     tree: Mapping[str, Any] = next((record["parameters"] for record in records if "parameters" in record), {})
     changing = set(varying(study.manifest.parameters))
     named = next(iter(study.manifest.experiments.values())).parameters
@@ -244,7 +244,7 @@ def _format_checkout(commit: str) -> str:
 
 
 def _reproduce_runs(study: Study, first: Sequence[str]) -> Reproduction:
-    """Return the commands that repeat the runs of one configuration and their report."""
+    """Return the commands that reproduce the runs of one configuration and their report."""
     config, label = study.single_runs[0].config, study.single_runs[0].label
     start = _read_source(config, f"{label}.toml")
     again = f"{label}-again"
@@ -258,12 +258,12 @@ def _reproduce_runs(study: Study, first: Sequence[str]) -> Reproduction:
 
 
 def _shorten_path(config: Path) -> str:
-    """Return the directory and name of a configuration, because a report does not contain absolute paths."""
+    """Return the path of a configuration relative to its parent directory, because a report contains no absolute paths."""
     return f"{config.resolve().parent.name}/{config.name}"
 
 
 def _find_output(study: Study, start: _Source) -> Path:
-    """Return the path of the repeated runs below the output directory."""
+    """Return the path of the reproduced runs below the output directory."""
     run = study.single_runs[0]
     if run.config.name != CONFIG:  # a run without a label, at the output path of its configuration
         about = start.tree.get("simulation")
@@ -274,7 +274,7 @@ def _find_output(study: Study, start: _Source) -> Path:
 
 
 def _reproduce_files(study: Study, again: str, number: str) -> Iterator[str]:
-    """Yield the commands that repeat runs without a study, each from its own configuration."""
+    """Yield the commands that reproduce runs without a study, each from its configuration file."""
     run = f"endive run $cfg --seed $seed --out {shlex.quote(again)}"
     files = f"{shlex.quote(study.path.resolve().name)}/*/{CONFIG}"
     yield f"for cfg in {files}; do for seed in {' '.join(map(str, study.provenance()['seeds']))}; do {run}; done; done   # {number}"
@@ -283,7 +283,7 @@ def _reproduce_files(study: Study, again: str, number: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Source:
-    """The file of a configuration or study. ``file`` and ``text`` are empty if it needs other files or cannot be read."""
+    """File of a configuration or study. ``file`` and ``text`` are empty if it refers to other files or cannot be read."""
 
     tree: Mapping[str, Any]
     file: str = ""
@@ -300,5 +300,5 @@ def _read_source(source: Path, name: str) -> _Source:
 
 
 def _list_code_options(start: _Source) -> list[str]:
-    """Return the option that allows custom components, if the file names any."""
+    """Return the option that allows custom components, if the file uses any."""
     return ["--allow-code"] if any(key == "code" for key, _ in files_named(start.tree)) else []

@@ -1,4 +1,4 @@
-"""Sides of a comparison: configurations, stored experiments or runs, or the scenarios of a study."""
+"""Resolve the sides of a comparison: configurations, stored experiments or runs, or the scenarios of a study."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from endive.config import ConfigError, Document, Problem
 from endive.config.load import load_document, read_toml
 from endive.config.precision import Precision
 from endive.config.sweep_file import SCENARIO, Sweep
-from endive.formatting import join_names
+from endive.formatting import format_count, join_names
 from endive.output_files import check_writable
 from endive.report.comparison import Comparison, Side, compare_sides, load_side
 from endive.report.phrases import describe_drift, note_compilation
@@ -32,12 +32,12 @@ from endive.studies.measure import MetricsOptions
 from endive.studies.replicate import Replications
 
 _SEEDS = 10
-"""Seeds of configurations, unless a stored side has others."""
+"""Default number of seeds of configurations; a stored side determines the seeds of the others."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Sides before they are run: sources, their names, and the configurations among them; the baseline comes first."""
+    """Sides before they are run: sources, names, and configurations (None for stored sides); the baseline comes first."""
 
     sources: tuple[str, ...]
     names: tuple[str, ...]
@@ -47,7 +47,7 @@ class Selection:
 
 
 def describe_drifts(sides: Sequence[Side]) -> list[str]:
-    """Return warnings about sides without a steady state, with short runs or with growing tables, each once."""
+    """Return distinct warnings about sides without a steady state, with short runs or with growing tables."""
     drifts: dict[str, list[str]] = {}
     for side in sides:
         text = describe_drift([run.select(ALL, ALL) for run in side.runs])
@@ -57,7 +57,7 @@ def describe_drifts(sides: Sequence[Side]) -> list[str]:
 
 
 def refuse(source: str, message: str, key: str = "") -> NoReturn:
-    """Raise ConfigError about an option, a file, or a key of it."""
+    """Raise ConfigError about an option, a file, or a key of the file."""
     raise ConfigError(source, [Problem(key, message)]) from None
 
 
@@ -69,14 +69,14 @@ def select_sources(sources: Sequence[str], overrides: Mapping[str, Any], last_ov
 
 
 def name_sources(given: Sequence[tuple[str | None, str]], documents: Sequence[Document | None]) -> Selection:
-    """Return sources by their given names, otherwise by unique generated names."""
+    """Return sources with the names that the user gave, or with generated unique names."""
     names = [name or _own_name(source, document) for (name, source), document in zip(given, documents, strict=True)]
     clear = [name if names.count(name) == 1 else source for name, (_, source) in zip(names, given, strict=True)]
     return Selection(tuple(source for _, source in given), _once(clear), tuple(documents))
 
 
 def select_scenarios(source: str, overrides: Mapping[str, Any], *, quick: bool) -> Selection:
-    """Return the scenarios of a study: of its file, or of the directory of its experiments."""
+    """Return the scenarios of a study, from its file or from the directory of its experiments."""
     path = Path(source)
     if not path.is_dir():
         return _of_file(path, overrides, quick)
@@ -86,7 +86,7 @@ def select_scenarios(source: str, overrides: Mapping[str, Any], *, quick: bool) 
 
 
 def _split(source: str) -> tuple[str | None, str]:
-    """Split ``NAME=SOURCE`` into the name, if there is one, and the source."""
+    """Split ``[NAME=]SOURCE`` into name and source."""
     name, equals, rest = source.partition("=")
     return (name, rest) if equals and name and rest and not Path(source).exists() else (None, source)
 
@@ -109,7 +109,7 @@ def _own_name(source: str, document: Document | None) -> str:
 
 
 def _once(names: Sequence[str]) -> tuple[str, ...]:
-    """Return names with a number where they are given twice."""
+    """Return unique names: duplicates get a number."""
     numbers = {name: count(1) for name in names}
     return tuple(name if names.count(name) == 1 else f"{name} ({next(numbers[name])})" for name in names)
 
@@ -117,16 +117,18 @@ def _once(names: Sequence[str]) -> tuple[str, ...]:
 def _of_file(path: Path, overrides: Mapping[str, Any], quick: bool) -> Selection:
 
     if "sweep" not in read_toml(path):
-        refuse(str(path), "is one configuration; name a second one, or a study with [scenario.NAME]")
+        refuse(str(path), "compare needs at least two sources: pass a second configuration, or a study with [scenario.NAME]")
     sweep = Sweep(path, quick=quick, overrides=overrides)
     if not sweep.scenarios:
-        refuse(str(path), "is missing; describe each alternative by [scenario.NAME]", "scenario")
+        refuse(str(path), "no scenarios; add a table [scenario.NAME] for each alternative", "scenario")
     points = plan_sweep(sweep).points
     axes = [key for point in points for key in point.values if key != SCENARIO]
     names = [str(point.values[SCENARIO]) for point in points]
     if len(set(names)) < len(names):
         fixed = " ".join(f"--set {key}=..." for key in dict.fromkeys(axes))
-        message = f"vary too; compare the scenarios at one point with {fixed}, or run `endive sweep` and `endive report`"
+        message = (
+            f"other parameters vary too; compare the scenarios at one point with {fixed}, or run `endive sweep` and `endive report`"
+        )
         refuse(str(path), message, "axes")
     documents = tuple(point.document for point in points)
     return Selection((str(path),) * len(points), tuple(names), documents, sweep.question, sweep.seeds)
@@ -141,7 +143,7 @@ def _of_directory(root: Path) -> Selection:
     if record is None or not record.scenarios or None in names or len(names) < len(stored):
         refuse(
             str(root),
-            "does not contain one study of scenarios only; name two or more experiments as ROOT#NAME, or run `endive report`",
+            "expected one study that varies only scenarios; pass two or more experiments as ROOT#NAME, or run `endive report`",
         )
     ordered = [(name, names[name]) for name in record.scenarios if name in names]
     sources = tuple(f"{root}#{each.name}" for _, each in ordered)
@@ -151,7 +153,7 @@ def _of_directory(root: Path) -> Selection:
 def make_sides(
     chosen: Selection, seeds: Sequence[int] | None, options: MetricsOptions, out: Path, note: Callable[[str], None]
 ) -> list[Side]:
-    """Return all sides in one window; configurations are run, with the seeds of a stored side if there is one."""
+    """Return all sides, measured in one window. Configurations are run, with the seeds of the first stored side, if any."""
     sources, documents = chosen.sources, chosen.documents
     if any(document is not None for document in documents):
         check_writable(out)
@@ -183,7 +185,8 @@ def make_sides(
         else:
             before = replications.runs
             runs = replications.measure(document, wanted, window)
-            note(f"{name}: {len(runs)} seeds, {new_runs[place] + replications.runs - before} new runs")
+            new = new_runs[place] + replications.runs - before
+            note(f"{name}: {format_count(len(runs), 'seed')}, {format_count(new, 'new run')}")
             found.append(Side(sources[place], name, runs, code_version(), partial(replications.submitted, document)))
     return found
 
@@ -197,17 +200,17 @@ def make_precise_sides(
     out: Path,
     note: Callable[[str], None],
 ) -> tuple[list[Side], Reached]:
-    """Return all sides with the seeds that the intervals of their differences need.
+    """Return all sides, with the number of seeds that the differences need for a precision.
 
-    A difference is as precise as requested if the half width of its interval is at most that share of the baseline's value, or that
-    many percentage points. The metrics are those of the question, the given ones, or else success and p95.
+    A relative precision is a fraction of the value of the baseline. It applies to the metric of the question, to ``metrics``, or by
+    default to success and p95.
 
     Raises:
         ConfigError: A side is stored, so that it cannot get more seeds.
     """
     for source, document in zip(chosen.sources, chosen.documents, strict=True):
         if document is None:
-            refuse("--precision", f"{source} is finished and gets no more seeds; compare configurations, or leave out --precision")
+            refuse("--precision", f"{source} is stored, so no seeds can be added; pass configurations, or omit --precision")
     sides: list[Side] = []
 
     def measure(seeds: int) -> list[Width]:
@@ -224,7 +227,7 @@ def make_precise_sides(
 
 
 def _measure_difference(found: Comparison, precision: Precision) -> Width:
-    """Return the width of a difference; one that is not a number on a side has none, and one that is constant is narrow."""
+    """Return the width of a difference: None without a number on both sides, 0 if all seeds agree."""
     name = str(Subject(found.metric, found.workload_class, found.operation))
     if found.difference is None:
         return Width(name, 0.0 if found.is_significant else None, 0.0)

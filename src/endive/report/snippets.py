@@ -1,4 +1,4 @@
-"""Snippets to paste: the settings that ``endive tune`` recommends, in the syntax of each client."""
+"""Format the settings that ``endive tune`` recommends in the syntax of each client."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def list_snippets(question: TuningQuestion, candidate: int) -> list[Snippet]:
         for setting in CLASS_SETTINGS:
             if f"{scope.section}.{setting.key}" in chosen.settings:
                 found += [Snippet(f"{each.where}, {resolved.name}", each.text) for each in setting.paste(scope)]
-    return [*dict.fromkeys(found), Snippet("Check it", _compare_command(question, chosen.settings))]
+    return [*dict.fromkeys(found), Snippet("Check", _compare_command(question, chosen.settings))]
 
 
 def _group_properties(question: TuningQuestion, candidate: int) -> list[tuple[list[ResolvedClass], dict[str, Any]]]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from endive.analysis.conditions import Subject, parse_question
 from endive.analysis.run_metrics import ALL
 from endive.config import ConfigError
-from endive.formatting import natural_order
+from endive.formatting import format_count, natural_order
 from endive.pipeline.metrics import Sessions, current_tables
 from endive.report import ReportError
 from endive.report.configurations import Series, StudyAxis, choose_axis, make_series, varying_parameters
@@ -63,9 +63,9 @@ class RunPlace:
 
 @dataclass(frozen=True)
 class Place:
-    """The runs at a path; those of a sweep are found by the pipeline.
+    """Runs at a path; the pipeline finds the runs of a sweep.
 
-    ``damaged`` are the runs of an experiment that were left out, each with its problem.
+    ``damaged`` lists the omitted runs of an experiment, each with its problem.
     """
 
     kind: PlaceKind
@@ -100,7 +100,9 @@ def find_place(path: Path) -> Place:
     if not stored:
         raise ReportError(f"{path}: no finished run; {_RUN_THIS}")
     if not any(run.results.is_file() for each in stored for run in each.runs):
-        raise ReportError(f"{path}: none of its {len(stored)} experiments has a finished run; run `endive sweep` to complete them")
+        raise ReportError(
+            f"{path}: no finished run in {format_count(len(stored), 'experiment')}; run `endive sweep` to complete them"
+        )
     return Place("sweep", path, path.resolve().name)
 
 
@@ -155,7 +157,7 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Study:
-    """The measured results of a study. Tables are those of ``metrics/``, with the columns ``series`` and ``x`` added.
+    """Measured results of a study: the tables of ``metrics/``, with the columns ``series`` and ``x`` added.
 
     ``x`` is the value of ``axis``; times between arrivals become rates.
     """
@@ -174,7 +176,7 @@ class Study:
     single_runs: tuple[RunPlace, ...] = ()
     """Runs, if the study has one configuration."""
     question: Subject | None = None
-    """Question of the study, if its file has one; it determines the headline and the first figure."""
+    """Question of the study file, which determines the headline and the first figure, or None."""
     scenarios: tuple[str, ...] = ()
     """Named alternatives of the study, the baseline first."""
     prices: Prices = field(default_factory=list_prices)
@@ -182,7 +184,7 @@ class Study:
     record: StudyRecord | None = None
     """Record of the study: its file and arguments; None if it was not a sweep."""
     problems: tuple[Damage, ...] = ()
-    """Damaged runs and experiments, which were left out."""
+    """Damaged runs and experiments, which are omitted."""
 
     @property
     def varying(self) -> tuple[str, ...]:
@@ -235,7 +237,7 @@ class Study:
                 yield record
 
     def totals(self, workload_class: str = ALL, operation: str = ALL) -> pd.DataFrame:
-        """Return the rows of experiments for a class and an operation, only those of visible configurations."""
+        """Return the rows of experiments for a class and an operation, without configurations that are not visible."""
         return self.rows(self.experiments, workload_class, operation)
 
     def rows(self, table: pd.DataFrame, workload_class: str = ALL, operation: str = ALL) -> pd.DataFrame:
@@ -271,9 +273,9 @@ def load_study(
     Args:
         path: A directory of experiments, an experiment or a run.
         load: Parameter of the horizontal axis; by default the rate that varies.
-        warmup_ms: Warm-up; by default that of the last measurement of the directory.
-        cooldown_ms: Cool-down; by default that of the last measurement of the directory.
-        code_version: Part of the name of a code version, to choose among results of several.
+        warmup_ms: Warm-up; by default as in the last measurement of the directory.
+        cooldown_ms: Cool-down; by default as in the last measurement of the directory.
+        code_version: Part of the name of a code version, to choose one of several.
         sessions: Provider of the Spark session; by default a local one.
         prices: Prices of requests; by default list prices.
 
@@ -318,7 +320,7 @@ def load_study(
 
 
 def _parse_study_question(record: StudyRecord | None, experiments: pd.DataFrame) -> Subject | None:
-    """Return the question of the study; None if it has none, or its results do not contain the metric."""
+    """Return the question of the study, or None if it has no question or no results for it."""
     if record is None or record.question is None:
         return None
     try:
@@ -351,13 +353,13 @@ def _select_version(
         if experiment.runs:
             versions.setdefault(experiment.code_version, []).append(name)
     chosen = [version for version in versions if wanted is None or wanted in version]
-    listed = ", ".join(f"{version} ({len(names)} experiments)" for version, names in sorted(versions.items()))
+    listed = ", ".join(f"{version} ({format_count(len(names), 'experiment')})" for version, names in sorted(versions.items()))
     if not chosen:
         raise ReportError(f"{path}: no results of version {wanted!r}; versions are {listed}")
     if len(chosen) > 1:
         raise ReportError(
             f"{path}: results of several code versions cannot be combined: {listed}. "
-            "Choose one with --code-version VERSION, or remove those of other versions with `endive experiments remove --old`."
+            "Choose one with --code-version VERSION, or remove results of other versions with `endive experiments remove --old`."
         )
     names = versions[chosen[0]]
     kept = Inventory({name: manifest.experiments[name] for name in names})
@@ -385,7 +387,7 @@ def _annotate(frames: dict[str, pd.DataFrame], manifest: Inventory, axis: StudyA
 
 
 def _find_label(row: Mapping[Any, Any], series: Iterable[Series]) -> str | None:
-    """Return the label of the configuration with the parameters of a curve."""
+    """Return the label of the configuration of a curve."""
     for each in series:
         if all(_is_same(row.get(column), value) for column, value in each.parameters.items() if column in row):
             return each.label

@@ -1,6 +1,6 @@
 """Define colours, shapes, themes and legends: a configuration has the same colour and shape in all figures.
 
-The palette is that of Okabe and Ito (2008), which is distinguishable with any colour vision. Shapes work without colour.
+The palette of Okabe and Ito (2008) is distinguishable with any colour vision. Shapes distinguish configurations without colour.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from endive.report.figure import Figure
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 """Okabe-Ito palette; yellow, which is pale on white, comes last."""
 MOST_SERIES = len(PALETTE)
-"""Largest number of curves that can be distinguished."""
+"""Maximum number of curves that can be distinguished."""
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right", "triangle-left")
 """Shapes, as Vega names them."""
 CROSS = "M-1,-.6L-.6,-1L0,-.4L.6,-1L1,-.6L.4,0L1,.6L.6,1L0,.4L-.6,1L-1,.6L-.4,0Z"
@@ -31,7 +31,7 @@ PART_COLOURS = {
     "backoff": "#F0E442",
     "catalog commits": "#0072B2",
 }
-"""Colours of the parts of a transaction's time; the runtime, which is not overhead, is grey."""
+"""Colours of the components of a transaction's time; the runtime, which is not overhead, is grey."""
 SEQUENTIAL = "cividis"
 """Colour scheme of heatmaps, perceptually uniform with any colour vision."""
 _RAMP = ("#00224E", "#2A3F6D", "#575C6D", "#7C7B78", "#A59C74", "#D2C060", "#FEE838")
@@ -52,10 +52,10 @@ class Theme:
     size: float
     """Font size."""
     letters: int
-    """Longest line of the names of bars and lanes, in characters."""
+    """Maximum length of a line in the names of bars and lanes, in characters."""
     height: float
     small_height: float
-    """Height of each panel of a figure with several; ``height`` is that of a single panel."""
+    """Height of each panel of a figure with several panels; ``height`` is the height of a single panel."""
     width: float | None = None
     """Width; None for the width of the container."""
     live: bool = False
@@ -99,7 +99,7 @@ def wrap_text(name: str, letters: int) -> list[str]:
 
 
 def estimate_text_width(text: str, size: float) -> float:
-    """Estimate the width of a text, slightly wider than Liberation Sans (and Arial) draw it."""
+    """Estimate the width of a text in Liberation Sans or Arial, slightly too wide."""
     narrow, wide = "iljtfr.,:;|'!()[] ", "mwMW%@≥≤"
     ems = sum(0.33 if c in narrow else 0.88 if c in wide else 0.7 if c.isupper() else 0.57 for c in text)
     return ems * size
@@ -114,7 +114,7 @@ _BLACK = "#000000"
 
 @dataclass(frozen=True)
 class Entry:
-    """A legend entry: name, colour and sign (a shape of Vega, ``box``, ``line`` or ``dashes``). Readers can hide a ``series``."""
+    """Legend entry: name, colour and symbol (a Vega shape, ``box``, ``line`` or ``dashes``). Readers can hide a ``series``."""
 
     name: str
     colour: str
@@ -148,7 +148,7 @@ def choose_shape(figure: Figure, name: str) -> str:
 
 
 def make_legend(figure: Figure, colours: Mapping[str, str]) -> list[Entry]:
-    """Return the legend: every name that the axes do not show, in the order of the study."""
+    """Return the legend: all names that are not on an axis, in the order of the study."""
     column = find_series_column(figure)
     further = [Entry(each.label, colours.get(each.series or "", QUIET), DASHES, series=False) for each in figure.references]
     if figure.hatch is not None:

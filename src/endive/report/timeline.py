@@ -20,6 +20,7 @@ from endive.catalog import AppendCatalog
 from endive.config import ConfigError, build_simulation_config
 from endive.config.load import load_document
 from endive.config.values import UNITS_MS
+from endive.formatting import format_count
 from endive.report import ReportError, phrases
 from endive.report.figure import Axis, Figure
 from endive.report.study_data import RunPlace, Study
@@ -148,7 +149,7 @@ _MOST_WINNERS = 4
 _TIME = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|min|h)?\s*$")
 _READ, _RUNTIME, _ATTEMPT, _CONFLICT_IO, _BACKOFF, _COMMIT = phrases.TIME_PARTS.values()
 _STEPS = {"catalog_read": _READ, "runtime": _RUNTIME, "backoff": _BACKOFF, "commit": _COMMIT, "commit_failed": _COMMIT}
-"""Part of the time that ends with an event. The part of I/O depends on the events before it."""
+"""Component of the time that ends with an event. The component of I/O depends on the events before it."""
 _COMMITTED, _CONFLICT, _ABORTED = "committed", "conflict", "aborted"
 COLOURS = {**PART_COLOURS, _COMMITTED: "#000000", _CONFLICT: "#CC0000", _ABORTED: "#882255"}
 
@@ -185,7 +186,7 @@ def build_timeline(study: Study, *, at_ms: float | None = None, span_ms: float =
         ReportError: The study is not one run, or has no such time or transaction.
     """
     if not study.single_runs:
-        raise ReportError(f"{study.path}: a timeline shows one run; give the directory of a run, such as EXPERIMENT/SEED")
+        raise ReportError(f"{study.path}: a timeline shows one run; pass the directory of a run, such as EXPERIMENT/SEED")
     run = study.single_runs[0]
     duration = float(run.record["parameters"]["simulation"]["duration_ms"])
     if span_ms <= 0.0:
@@ -200,8 +201,12 @@ def build_timeline(study: Study, *, at_ms: float | None = None, span_ms: float =
     return make_timeline_figure(replay_run(run, start, end), txn=txn, source=str(study.path))
 
 
-def make_timeline_figure(replay: Replay, *, txn: int | None = None, source: str = "") -> Figure:
+def make_timeline_figure(
+    replay: Replay, *, txn: int | None = None, source: str = "", remedy: str = " Use a shorter --span."
+) -> Figure:
     """Return the figure of a replay, with the transaction ``txn`` on top.
+
+    ``remedy`` is added to the note on transactions that are not shown.
 
     Raises:
         ReportError: No transaction is committing in the window.
@@ -221,9 +226,11 @@ def make_timeline_figure(replay: Replay, *, txn: int | None = None, source: str 
     only_work = len({span.txn for span in inside} - set(lanes))
     notes = []
     if left_out > 0:
-        notes.append(f"{left_out} more transactions were committing in this window; use a shorter --span.")
+        verb = "is" if left_out == 1 else "are"
+        notes.append(f"{format_count(left_out, 'committing transaction')} in this window {verb} not shown.{remedy}")
     if only_work:
-        notes.append(f"{only_work} transactions that were not committing in this window are not shown.")
+        was, verb = ("was", "is") if only_work == 1 else ("were", "are")
+        notes.append(f"{format_count(only_work, 'transaction')} that {was} not committing in this window {verb} not shown.")
     return Figure(
         name="timeline",
         title=f"Commit timeline from {replay.start_ms / 1000.0:.3f} s to {replay.end_ms / 1000.0:.3f} s"
@@ -278,7 +285,7 @@ def _list_spans(replay: Replay, txn: int, events: list[Row]) -> Iterator[Span]:
 
 
 def _label_losses(rows: list[dict[str, Any]]) -> None:
-    """Label the first row of each lane with the transactions that invalidated its commits, and the total delay."""
+    """Label the first row of each lane with the transactions that invalidated its attempts, and the total delay."""
     lost: dict[int, list[dict[str, Any]]] = {}
     for row in rows:
         if row["part"] == _CONFLICT:
@@ -286,10 +293,10 @@ def _label_losses(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         own = lost.pop(row["txn"], [])
         winners = [f"#{loss['invalidated_by']}" for loss in own if loss["invalidated_by"] is not None]
-        more = f" and {len(winners) - _MOST_WINNERS} more" if len(winners) > _MOST_WINNERS else ""
+        more = f", ... ({len(winners)} in all)" if len(winners) > _MOST_WINNERS else ""
         names = ", ".join(winners[:_MOST_WINNERS]) + more
         delay = sum(loss["delay_ms"] or 0.0 for loss in own)
-        row["losses"] = f"lost to {names}" + (f": +{delay:,.0f} ms" if delay else "") if names else ""
+        row["losses"] = f"invalidated by {names}" + (f": +{delay:,.0f} ms" if delay else "") if names else ""
 
 
 def _order_lanes(busy: list[Span], txn: int | None) -> list[int]:
@@ -306,7 +313,7 @@ def _make_row(replay: Replay, span: Span, spans: list[Span]) -> dict[str, Any]:
     delay = _find_retry_delay(span, spans) if span.part == _CONFLICT else None
     text = ""
     if behind:
-        text = f"by #{behind[-1]}" if len(behind) == 1 else f"by #{behind[-1]} ({len(behind)} behind)"
+        text = f"by #{behind[-1]}" if len(behind) == 1 else f"by #{behind[-1]} ({len(behind)} commits since the read)"
     if delay is not None:
         text += f", +{delay:,.0f} ms"
     return {
@@ -332,7 +339,7 @@ def _list_winners(replay: Replay, conflict: Span) -> list[int]:
 
 
 def _find_retry_delay(conflict: Span, spans: list[Span]) -> float | None:
-    """Return the time from a failed attempt to the start of the next one; None if there was none."""
+    """Return the time from a failed attempt to the start of the next attempt, or None."""
     own = (span.start_ms for span in spans if span.txn == conflict.txn and span.part == _COMMIT)
     later = min((start for start in own if start >= conflict.end_ms), default=None)
     return None if later is None else later - conflict.end_ms

@@ -13,7 +13,7 @@ from endive.analysis.conditions import format_metric, kind_of
 from endive.analysis.estimates import estimate_metric
 from endive.analysis.halving import Advantage, Measured, Moves, Plan, Tuned, tune
 from endive.analysis.metric import more_is_better
-from endive.formatting import finite, join_names
+from endive.formatting import finite, format_count, join_names
 from endive.output_files import check_writable, write_text
 from endive.report.frontier_answer import Note, origin_of
 from endive.report.phrases import describe_short_run, describe_window, note_compilation
@@ -27,7 +27,7 @@ from endive.studies.tuning import ICEBERG, TODAY, CostEvaluator, TuningQuestion,
 
 @dataclass(frozen=True)
 class TuningAnswer:
-    """Finished search: its question, its outcome, its record, and the file of the record."""
+    """Finished search: question, result, record, and the file of the record."""
 
     question: TuningQuestion
     found: Tuned
@@ -76,13 +76,13 @@ def answer_tuning(question: TuningQuestion, plan: Plan, options: MetricsOptions,
 
 
 def count_most_runs(question: TuningQuestion, plan: Plan) -> int:
-    """Return the largest number of runs that a search takes."""
+    """Return the maximum number of runs of a search."""
     references = len({TODAY, ICEBERG})
     return plan.most_runs(len(question.candidates), references) + references * max(0, WINDOW_SEEDS - plan.rounds[0])
 
 
 def describe_outcome(question: TuningQuestion, outcome: Measured) -> str:
-    """Return the mean of the metric over seeds, in its own sign and unit."""
+    """Return the mean of the metric over seeds, with its unit."""
     metric, mean = question.objective.metric, outcome.mean
     if mean is None:
         return f"aborted in {outcome.never} of {len(outcome.costs)} seeds" if outcome.never else "not measured in every seed"
@@ -90,7 +90,7 @@ def describe_outcome(question: TuningQuestion, outcome: Measured) -> str:
 
 
 def list_settings(question: TuningQuestion, candidate: int) -> str:
-    """Return the settings of a candidate that differ from the file. Retry settings that all tuned classes share are listed once."""
+    """Return the changed settings of a candidate. Retry settings that all tuned classes share are listed once."""
     tuned, shared = question.space.tuned, {each.name for each in question.space.retries}
     point = flatten_iceberg_retry() if candidate == ICEBERG else question.candidates[candidate].point
     settings = []
@@ -110,7 +110,7 @@ def _format_setting(value: Any) -> str:
 
 
 def describe_tuning(question: TuningQuestion, outcome: Tuned) -> list[str]:
-    """Return the answer: the recommended settings, their advantage over the references and the runner-up, and its limits."""
+    """Return the recommended settings, their advantage over the references and the runner-up, and the limits of the search."""
     objective = str(question.objective)
     if outcome.best is None:
         texts = join_names([each.text for each in question.conditions])
@@ -129,13 +129,13 @@ def describe_tuning(question: TuningQuestion, outcome: Tuned) -> list[str]:
         sentences.append(f"{objective} has no value in {final.never} of {len(final.costs)} seeds: too many transactions abort.")
     sentences += [*_describe_runner_up(question, outcome), *_describe_ends(question, outcome.best)]
     for condition, verdict in zip(question.conditions, final.verdicts, strict=True):
-        met = "is met" if verdict == "holds" else "may not be met; use more seeds (--seeds) or longer runs"
+        met = "is met" if verdict == "holds" else "may not be met; raise --seeds or simulation.duration_ms"
         sentences.append(f"{condition.text} {met}.")
     return sentences
 
 
 def _describe_runner_up(question: TuningQuestion, outcome: Tuned) -> list[str]:
-    """Return the second best candidate of the final comparison, and why it is not the best; nothing if there is none."""
+    """Return a sentence about the second best candidate of the final comparison, with the reason; an empty list without one."""
     others = [each for each in outcome.finals if each not in (outcome.best, TODAY, ICEBERG)]
     if not others:
         return []
@@ -145,23 +145,25 @@ def _describe_runner_up(question: TuningQuestion, outcome: Tuned) -> list[str]:
     if broken:
         reason = f"it does not meet {join_names(broken)}"
     elif advantage.clear:
-        reason = f"the best has {describe_advantage(question, advantage, found)}"
+        reason = f"the best candidate has {describe_advantage(question, advantage, found)}"
     else:
-        reason = "no significant difference; the best led in the rounds before"
+        reason = "no significant difference; the best candidate led in earlier rounds"
         if outcome.best is not None and len(question.candidates[second].point) > len(question.candidates[outcome.best].point):
             reason = "no significant difference, and it changes more settings"
     return [f"Runner-up {question.candidates[second].name} ({list_settings(question, second)}): {reason}."]
 
 
 def _describe_ends(question: TuningQuestion, best: int) -> list[str]:
-    """Return the settings of the best candidate that are the smallest or largest value tried."""
+    """Return sentences about settings of the best candidate at an end of their range."""
     sentences = []
     for each in question.space.others:
         value = question.candidates[best].point.get(each.name)
         numbers = [choice for choice in each.choices if isinstance(choice, int | float)]
         if value is not None and len(numbers) > 1 and value in (min(numbers), max(numbers)):
             end = "smallest" if value == min(numbers) else "largest"
-            sentences.append(f"{each.name} = {_format_setting(value)} is the {end} value tried (--vary tries others).")
+            sentences.append(
+                f"{each.name} = {_format_setting(value)} is the {end} value of the search. Use --vary for other values."
+            )
     return sentences
 
 
@@ -170,15 +172,15 @@ def _recommend(question: TuningQuestion, outcome: Tuned, best: int) -> list[str]
     objective = str(question.objective)
     name = question.candidates[best].name
     if best == TODAY or (best == ICEBERG and question.same_references):
-        return [f"No clear winner: no candidate improves {objective} over the current settings."]
+        return [f"No clear winner: no candidate improves {objective} significantly over the current settings."]
     recommendation = f"{name}: {list_settings(question, best)}."
     if outcome.alone_keeps(TODAY):
         verdicts = zip(question.conditions, outcome.finals[TODAY].verdicts, strict=True)
         broken = join_names([each.text for each, verdict in verdicts if verdict == "fails"])
-        return [f"The current settings do not meet {broken}.", f"Best {objective} among those that do: {recommendation}"]
+        return [f"The current settings do not meet {broken}.", f"Best {objective} among settings that do: {recommendation}"]
     if outcome.clear_over(TODAY):
         return [f"Best {objective}: {recommendation}"]
-    return [f"No clear winner for {objective}: {name} leads, but not significantly over the current settings (95%)."]
+    return [f"No clear winner for {objective}: {name} ranks first, but not significantly above the current settings (95%)."]
 
 
 def describe_advantage(question: TuningQuestion, advantage: Advantage, other: Measured) -> str:
@@ -190,7 +192,7 @@ def describe_advantage(question: TuningQuestion, advantage: Advantage, other: Me
     metric, difference = question.objective.metric, advantage.difference
     if difference is None:
         verdict = "better" if advantage.clear else "no significant difference"
-        aborted = f"; there it has no value in {other.never} seeds" if other.never else ""
+        aborted = f"; the other has no value in {format_count(other.never, 'seed')}" if other.never else ""
         return f"{verdict}: better in {advantage.wins} of {advantage.seeds} seeds, worse in {advantage.losses}{aborted}"
     more, points = "more" if more_is_better(metric) else "less", " pp"
     share = "" if difference.b <= 0.0 else f", or {100.0 * difference.difference / difference.b:.3g}%"

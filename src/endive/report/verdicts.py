@@ -14,6 +14,7 @@ from endive.analysis.run_metrics import ALL
 from endive.analysis.saturation import LEAST_SUCCESS
 from endive.formatting import (
     capitalize,
+    format_count,
     format_estimate,
     format_number,
     format_percent,
@@ -32,7 +33,7 @@ _NAMES = {
     **{f"oldest_handover_p{share}_ms": f"p{share} of the time from handoff to commit" for share in (50, 95, 99)},
 }
 _ROUNDING = 1e-9
-"""Share of a half width below which a difference is rounding."""
+"""Smallest difference that is not a rounding error, as a fraction of the half width."""
 _VERDICTS = {True: "better", False: "worse", None: "different"}
 
 
@@ -50,7 +51,7 @@ def name_subject(subject: Subject) -> str:
 
 
 def format_value(metric: str, found: Estimate) -> str:
-    """Format an estimate with its unit: a range where transactions are in flight, a bound, or ``aborted``."""
+    """Format an estimate with its unit: a number, a range if transactions are in flight, a bound, or ``aborted``."""
     if found.unfinished > 0.0:
         return format_percent_range(found.mean - found.unfinished, found.mean + found.unfinished)
     return format_bound(metric, found.low) if found.kind == "bound" else format_metric(metric, found.mean)
@@ -65,7 +66,7 @@ def format_change(metric: str, found: Difference) -> str:
 
 
 def format_signed_change(metric: str, found: Difference | None) -> str:
-    """Return a difference with its sign; empty if there is none."""
+    """Return a difference with its sign, or an empty text."""
     if found is None:
         return ""
     change = _clean_difference(found)
@@ -91,11 +92,12 @@ def describe_comparison(each: Comparison, name: str = "B") -> str:
     if each.a.kind == each.b.kind == "never":
         return "aborted on both sides"
     verdict = {True: f"shorter in {name}", False: f"longer in {name}", None: "no significant difference"}[each.better]
-    return f"{verdict}: {format_value(each.metric, each.b)} against {format_value(each.metric, each.a)}"
+    baseline = "A" if name == "B" else "baseline"
+    return f"{verdict} ({baseline}: {format_value(each.metric, each.a)}, {name}: {format_value(each.metric, each.b)})"
 
 
 def describe_difference(metric: str, found: Difference, name: str = "B") -> str:
-    """Return a difference, whether it is significant, and otherwise the number of seeds that would show it."""
+    """Return a difference; if it is not significant, with the number of seeds that are needed to detect it."""
     n = min(found.n_a, found.n_b)
     if n < 2:
         return f"{_describe_change(metric, found, name)} (one seed: no interval)"
@@ -103,13 +105,15 @@ def describe_difference(metric: str, found: Difference, name: str = "B") -> str:
         return f"{_describe_change(metric, found, name)}{f' in each of {n} seeds' if found.half_width is None else ''}"
     if found.difference == 0.0:
         unseen = None if found.half_width is None else replace(found, difference=found.half_width, half_width=None)
-        limit = "" if unseen is None else f"; differences up to {format_change(metric, unseen)} cannot be excluded"
-        return f"no difference in any of {n} seeds{limit}"
+        limit = "" if unseen is None else f"; the 95% interval does not exclude differences up to {format_change(metric, unseen)}"
+        return f"identical in all {n} seeds{limit}"
     if found.half_width is None:
         return f"{_describe_change(metric, found, name)} ({n} seeds: too few for an interval)"
     seeds = estimate_seeds_needed(found)
     size = format_change(metric, replace(found, half_width=None))
-    return "no significant difference" + ("" if seeds is None else f"; about {seeds:,} seeds would resolve {size}")
+    return "no significant difference" + (
+        "" if seeds is None else f"; about {seeds:,} seeds are needed to detect a difference of {size}"
+    )
 
 
 def _describe_change(metric: str, found: Difference, name: str) -> str:
@@ -167,7 +171,8 @@ def _summarize_ranking(found: Alternatives, ranking: Ranking) -> list[str]:
             verdict = _VERDICTS[each.comparison.better] if each.comparison.is_significant else "no significant difference"
             verdicts.setdefault(verdict, []).append(text)
     order = ("better", "worse", "different", "no significant difference")
-    parts = [f"{verdict} with {join_names(verdicts[verdict])}" for verdict in order if verdict in verdicts]
+    joints = dict.fromkeys(order, "with") | {"no significant difference": "for"}
+    parts = [f"{verdict} {joints[verdict]} {join_names(verdicts[verdict])}" for verdict in order if verdict in verdicts]
     sentences = [f"{title}, compared with {baseline}: {'; '.join(parts)}."]
     if ranking.missing:
         sentences.append(f"It could not be measured in {join_names(ranking.missing)}.")
@@ -181,7 +186,7 @@ def _summarize_ranking(found: Alternatives, ranking: Ranking) -> list[str]:
 
 
 def describe_pairs(classes: Mapping[str, Pairs | None], a: str = "A", b: str = "B") -> list[str]:
-    """Return the outcomes of the same transactions on both sides, and the classes that cannot be paired."""
+    """Return sentences about the outcomes of the same transactions on both sides, and the classes that cannot be paired."""
     paired = [each for each in classes.values() if each is not None]
     sentences = [_describe_pairs(sum(paired, Pairs()), a, b)] if paired else []
     unpaired = [name for name, each in classes.items() if each is None]
@@ -198,11 +203,13 @@ def _describe_pairs(found: Pairs, a: str, b: str) -> str:
         return f"No transaction started committing in the window of both {a} and {b}."
     same = found.both - found.faster_b - found.slower_b
     equal = f", {same:,} equal" if same else ""
-    parts = [f"{found.only_a:,} commit only in {a}", f"{found.only_b:,} only in {b}"]
+    parts = [f"{found.only_a:,} {'commits' if found.only_a == 1 else 'commit'} only in {a}", f"{found.only_b:,} only in {b}"]
     parts += [f"{found.neither:,} in neither"] if found.neither else []
-    parts += [f"{found.unfinished:,} are in flight at the end of a run"] if found.unfinished else []
-    faster = f"{found.faster_b:,} are faster in {b}, {found.slower_b:,} slower{equal}"
-    return f"Of {found.both:,} transactions that commit in both, {faster}; {', '.join(parts)}."
+    verb = "is" if found.unfinished == 1 else "are"
+    parts += [f"{found.unfinished:,} {verb} in flight at the end of a run"] if found.unfinished else []
+    faster = f"{found.faster_b:,} {'is' if found.faster_b == 1 else 'are'} faster in {b}, {found.slower_b:,} slower{equal}"
+    both = format_count(found.both, "transaction") + (" that commits" if found.both == 1 else " that commit")
+    return f"Of {both} in both, {faster}; {', '.join(parts)}."
 
 
 def explain_aborts(sides: Sequence[Side]) -> list[str]:

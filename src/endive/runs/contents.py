@@ -163,7 +163,8 @@ def read_batches(path: Path, rows: int) -> Iterator[pa.RecordBatch]:
     """
     with _open_results(path, rows) as file:
         try:
-            yield from file.iter_batches(batch_size=ROW_GROUP_ROWS)
+            if rows:  # old releases of pyarrow cannot iterate over a file without row groups
+                yield from file.iter_batches(batch_size=ROW_GROUP_ROWS)
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(error) from None
 

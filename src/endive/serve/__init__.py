@@ -3,7 +3,7 @@
 Input is a configuration as JSON with the keys of a file. Output is a stream of events, one JSON object per line, each refining the
 last.
 
-- ``app`` handles requests, ``guard`` rejects those of other pages, ``server`` listens on the loopback interface.
+- ``app`` handles requests, ``guard`` rejects requests of other pages, ``server`` listens on the loopback interface.
 - ``evaluation`` decides which runs answer a question, and in which order; ``ranking`` does so for "What would help most?".
 - ``pool`` owns the worker processes, ``messages`` defines the calls and their results, ``worker`` performs them. ``summaries`` and
   ``live_figures`` turn metrics into text and charts, with the functions of ``endive run`` and ``endive compare``.

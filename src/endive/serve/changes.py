@@ -1,6 +1,6 @@
-"""Changes of a configuration: its load multiplied by a factor, and changes that may improve it.
+"""Change a configuration: multiply its load, or apply a change that may improve it.
 
-A change that has no effect or makes the configuration invalid is left out.
+Changes without effect and changes that make the configuration invalid are omitted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FASTER = {"s3": "s3x", "azure": "azurex"}
 
 @dataclass(frozen=True)
 class Scaled:
-    """A configuration at another load."""
+    """Configuration at another load."""
 
     tree: Tree
     document: Document
@@ -80,7 +80,7 @@ def _arrival_sections(tree: Tree) -> dict[str, Tree]:
 
 @dataclass(frozen=True)
 class _Proposal:
-    """A change by dotted key; None removes a key."""
+    """Change of a configuration by dotted key; None removes a key."""
 
     name: str
     words: str
@@ -88,7 +88,7 @@ class _Proposal:
     note: str = ""
 
     def apply(self, tree: Tree) -> Change | None:
-        """Return the change of a configuration; None if the result is not valid."""
+        """Return the change of a configuration, or None if the result is not valid."""
         made = copy.deepcopy(tree)
         for key, value in self.values.items():
             if value is None:
@@ -179,7 +179,7 @@ def _retries(tree: Tree, document: Document, classes: tuple[ResolvedClass, ...])
         waits = {**ICEBERG_RETRY["retry_backoff"], "jitter": "full"}
         yield _Proposal("waits", "exponential backoff (100 ms, full jitter)", {"transaction.retry_backoff": waits})
     if document.transaction.table_handle == "loaded":
-        yield _Proposal("handle", "table handle kept by writers", {"transaction.table_handle": "kept"}, "long-lived writers only")
+        yield _Proposal("handle", "writers cache table metadata", {"transaction.table_handle": "kept"}, "long-lived writers only")
 
 
 def _arrivals(tree: Tree) -> Iterator[_Proposal]:
@@ -226,7 +226,7 @@ def _operations(classes: tuple[ResolvedClass, ...]) -> Iterator[_Proposal]:
 
 
 def _is_serializable(cls: ResolvedClass) -> bool:
-    """Return whether the operation of a class validates with serializable isolation, by its key or by default."""
+    """Return whether a class validates with serializable isolation, as configured or by default."""
     if cls.own is None or cls.own.operation not in ISOLATED:
         return False
     if cls.settings.isolation is not None or cls.path is PYICEBERG:

@@ -27,16 +27,16 @@ MOST_S = 30.0
 """Limit of the CPU time of one run, in seconds."""
 MOST_TRANSACTIONS = 2_000_000
 _PREVIEW_S = 0.4
-"""A first run that would take longer is shortened."""
+"""Maximum time of the first run; a longer run is shortened."""
 _BUDGET_S = 3.0
-"""CPU time per worker for the seeds of an answer."""
+"""CPU time per worker for all seeds of an answer."""
 _FEWEST_SEEDS, _MOST_SEEDS = 3, 12
 _FARTHER = (8.0, 16.0)
 _POINT_S = 1.0
 """Limit of the CPU time of a point of the load curve, in seconds."""
 _CURVE_SEEDS = 3
 _POLL_S = 0.2
-"""Interval of checks whether a kernel is compiled."""
+"""Interval between checks for a compiled kernel."""
 
 FIRST, SEEDS, TIME, CURVE, TIMELINE, MORE, CHANGES = range(7)
 """Priorities of jobs, across all tabs."""
@@ -44,20 +44,20 @@ FIRST, SEEDS, TIME, CURVE, TIMELINE, MORE, CHANGES = range(7)
 
 @dataclass(frozen=True)
 class Question:
-    """A configuration to evaluate (B), and optionally one to compare it with (A)."""
+    """Configuration to evaluate (B), and optionally a configuration to compare it with (A)."""
 
     b: Prepared
     a: Prepared | None = None
 
     @property
     def seeds(self) -> int:
-        """Number of seeds of the final answer: as many as fit into the budget."""
+        """Number of seeds of the final answer, which is limited by the budget."""
         cost = max(each.cpu_s for each in (self.b, self.a) if each is not None)
         return int(min(max(_FEWEST_SEEDS, _BUDGET_S / max(cost, 1e-3)), _MOST_SEEDS))
 
 
 async def prepare(pool: Pool, token: CancelToken, tree: Tree, changed: str | None = None) -> Prepared:
-    """Check a configuration. Raises ConfigError, also if one run of it would take too long."""
+    """Check a configuration. Raises ConfigError if it is not valid, or if one run would take too long."""
     prepared = await pool.submit(token, FIRST, messages.Prepare(tree, changed))
     if prepared.cpu_s > MOST_S or prepared.transactions > MOST_TRANSACTIONS:
         raise ConfigError("configuration", [Problem("simulation.duration_ms", _too_long(prepared))])
@@ -75,7 +75,7 @@ def _too_long(prepared: Prepared) -> str:
     return (
         f"one run would take about {format_duration(round(prepared.cpu_s) * 1000.0)} "
         f"({prepared.transactions:,.0f} transactions); the limit of this page is {MOST_S:.0f} s. "
-        f"Shorten the run or reduce the load, tables or classes, or use `endive run`, which has no limit"
+        f"Shorten the run, reduce the load, tables or classes, or use `endive run`, which has no limit"
     )
 
 
@@ -97,7 +97,7 @@ async def evaluate(pool: Pool, token: CancelToken, question: Question) -> AsyncI
 
 
 class _Evaluation:
-    """The evaluation of one question; puts events into a queue, and None at the end."""
+    """Evaluation of one question. Puts events into a queue, and None at the end."""
 
     def __init__(
         self, pool: Pool, token: CancelToken, question: Question, events: asyncio.Queue[Event | BaseException | None]
@@ -130,7 +130,7 @@ class _Evaluation:
             self._events.put_nowait(WorkError(f"The evaluation failed: {type(error).__name__}: {error}"))
 
     async def _first(self) -> None:
-        """Answer with one seed, of a shortened run if the whole one would take too long."""
+        """Answer with one seed; the run is shortened if it would take too long."""
         document = self._document
         if self._b.first_s > _PREVIEW_S:
             document = _shorten(document, max(_PREVIEW_S / self._b.first_s, 1e-3))
@@ -138,7 +138,7 @@ class _Evaluation:
         self._emit("answer", **asdict(answer), preview=document is not self._document, final=False)
 
     async def _seeds(self) -> None:
-        """Answer with three seeds, then with as many as fit into the budget, and draw their figures."""
+        """Answer with three seeds, then with the seeds of the budget, and draw their figures."""
         few = tuple(range(_FEWEST_SEEDS))
         await self._answer(few, final=self._question.seeds == _FEWEST_SEEDS)
         drawing = [
@@ -162,7 +162,7 @@ class _Evaluation:
         self._emit("figure", name=name, figure=await self._submit(priority, call))
 
     async def _curve(self) -> None:
-        """Draw throughput against load: one seed per multiple, farther multiples if none saturates, then more seeds."""
+        """Draw throughput by load: one seed per multiple, further multiples if none saturates, then more seeds."""
         points: dict[float, LoadPoint] = {}
         await self._points(points, [factor for factor in FACTORS if self._is_affordable(factor)], (0,), CURVE)
         await self._draw_curve(points)
@@ -203,7 +203,7 @@ def _shorten(document: Document, share: float) -> Document:
 
 
 def _between(points: dict[float, LoadPoint]) -> list[float]:
-    """Return a multiple of the load between the last sustained one and the first saturated one."""
+    """Return a multiple of the load between the highest sustained and the lowest saturated multiple."""
     ordered = sorted(points.values(), key=lambda point: point.factor)
     for before, after in itertools.pairwise(ordered):
         if before.point.reason is None and after.point.reason is not None:

@@ -1,7 +1,7 @@
-"""The form of the page, made from the JSON schema of configurations (``endive schema``).
+"""Build the form of the page from the JSON schema of configurations (``endive schema``).
 
-Every key has a control with its description, unit, bounds and default. A field has a ``path`` below its section; values that are
-not a single number, word or duration are written as TOML.
+Each key has a control with its description, unit, bounds and default. A field has a ``path`` below its section. Values other than
+a single number, word or duration are entered as TOML.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from endive.transaction.paths import COMMIT_PATHS
 from endive.workload.arrivals import ARRIVAL_KINDS
 
 _LEFT_OUT = {"simulation.seed", "simulation.output_path", "simulation.engine", "experiment"}
-"""Keys that do not apply to the page, which chooses the seeds and keeps the results."""
+"""Keys that are not in the form, because the page chooses the seeds and stores the results."""
 _TITLES = {
     "simulation": "Run",
     "storage": "Object store",
@@ -137,7 +137,7 @@ def _option(key: str, value: Any) -> str:
 
 
 def _label(name: str, path: str) -> str:
-    """Return the label of a key, without that of its section."""
+    """Return the label of a key, without the name of its section."""
     if "." in path:
         return path.rpartition(".")[2].removesuffix("_ms").removesuffix("_bytes").replace("_", " ")
     section = "transaction" if name == "workload" else name

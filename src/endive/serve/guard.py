@@ -1,8 +1,8 @@
 """Reject requests that are not from the page itself.
 
 The server listens on the loopback interface, but any page in a browser can send requests there. So a request needs the token that
-was printed when the server started (first in the address, then in a cookie), a ``Host`` that is this machine (a foreign name that
-resolves to 127.0.0.1 is rejected) and, if it has an ``Origin``, that of the page. Bodies are limited in size and time.
+was printed when the server started (first in the address, then in a cookie), and a ``Host`` that is this machine (a foreign name
+that resolves to 127.0.0.1 is rejected). An ``Origin`` must be the origin of the page. Bodies are limited in size and time.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ def reject(status: int, sentence: str) -> JSONResponse:
 
 
 class Guard:
-    """Passes requests with the token on to ``app``; ``port`` is that of the server."""
+    """ASGI middleware that passes requests with the token to ``app``; ``port`` is the port of the server."""
 
     def __init__(self, app: ASGIApp, token: str, port: int) -> None:
         self._app = app
         self._token = token
         self._hosts = frozenset(f"{name}:{port}" for name in _NAMES)
-        self._cookie = f"endive_{port}"  # cookies do not tell ports apart
+        self._cookie = f"endive_{port}"  # cookies are shared by all ports
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to a request, or reject it."""
@@ -119,15 +119,15 @@ def _too_large(headers: Headers) -> Response | None:
 
 
 class TooLargeError(Exception):
-    """A body without a content length exceeds the limit."""
+    """Body without a content length exceeds the limit."""
 
 
 class TooSlowError(Exception):
-    """A body did not arrive in time."""
+    """Body did not arrive in time."""
 
 
 def _limited(receive: Receive) -> Receive:
-    """Limit the size of a body and the time until it has arrived."""
+    """Limit the size of a body and the time for its arrival."""
     size, arriving = 0, True
     deadline = asyncio.get_running_loop().time() + _BODY_S
 

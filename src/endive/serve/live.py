@@ -1,7 +1,7 @@
-"""The HTTP interface of the page: JSON responses and streams of events.
+"""Serve the HTTP interface of the page: JSON responses and streams of events.
 
-Every rejection is JSON with a sentence (``error``), and a list of ``problems`` by key where a configuration is invalid. A tab sends
-its name along; a new question of a tab cancels its previous one.
+Errors are JSON with a sentence (``error``) and, for an invalid configuration, a list of ``problems`` by key. Requests contain the
+name of their tab; a new question of a tab cancels its previous question.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _POLL_S = 0.25
 
 
 class Live:
-    """The state of a server: its workers, its presets, and the last question of each tab."""
+    """State of a server: workers, presets, and the last question of each tab."""
 
     def __init__(self, pool: Pool, presets: Presets, directory: Path, folder: Path, libraries: Callable[[], str]) -> None:
         self.pool, self.presets, self.folder = pool, presets, folder
@@ -117,7 +117,7 @@ class Live:
     async def _start(self, request: Request) -> Response:
         preset = self.presets.find(request.path_params["name"])
         if preset is None:
-            raise HTTPException(404, "There is no such preset.")
+            raise HTTPException(404, "Unknown preset.")
         return JSONResponse({"tree": preset.tree()})
 
     async def _ask(self, request: Request) -> Response:
@@ -137,7 +137,7 @@ class Live:
         goal = None
         if body.get("metric") is not None:
             if body["metric"] not in list(GOALS):
-                raise SaveError(f"There is no such goal. Allowed are {', '.join(GOALS)}.")
+                raise SaveError(f"Unknown goal. Allowed are {', '.join(GOALS)}.")
             goal = Goal(body["metric"], str(body.get("workload_class", "all")))
         return self._stream(request, {"kind": "accepted"}, rank_changes(self.pool, token, present, goal), token)
 
@@ -162,18 +162,18 @@ class Live:
     async def _report_state(self, request: Request) -> Response:
         report = self.reports.by_name.get(request.path_params["name"])
         if report is None:
-            raise HTTPException(404, "There is no such report.")
+            raise HTTPException(404, "Unknown report.")
         return JSONResponse(report.to_json())
 
     async def _report_page(self, request: Request) -> Response:
         report = self.reports.by_name.get(request.path_params["name"])
         if report is None or report.state != "done":
-            raise HTTPException(404, "There is no such report yet.")
+            raise HTTPException(404, "The report is not finished.")
         text = report.file.read_text(encoding="utf-8")
         return Response(text, media_type="text/html", headers={"content-security-policy": "frame-ancestors 'none'"})
 
     def _tree(self, body: dict[str, Any], name: str) -> Tree:
-        """Return the configuration of a request, with the values that were written as TOML. Raises ConfigError."""
+        """Return the configuration of a request, including the values that were entered as TOML. Raises ConfigError."""
         tree = body.get(name)
         if not isinstance(tree, dict):
             raise ConfigError("configuration", [Problem("", f"{name} must be a configuration, a table of tables")])
@@ -188,7 +188,7 @@ class Live:
             raise ConfigError("configuration", [Problem("storage.provider", f"{foreign[:200]!r} is not read: {allowed}")])
         code = self.presets.foreign_code(tree)
         if code is not None:
-            allowed = "only the custom components of `endive serve FILE --allow-code` run; numbers in their options can change"
+            allowed = "the page runs only custom components of `endive serve FILE --allow-code`, with other numbers as options"
             raise ConfigError("configuration", [Problem(code[:200], f"is not run: {allowed}")])
         return tree
 
@@ -223,7 +223,7 @@ class Live:
         return StreamingResponse(lines(), media_type="application/x-ndjson")
 
     def cancel_all(self) -> None:
-        """Cancel all questions, as the server ends."""
+        """Cancel all questions when the server ends."""
         for token in self._tokens.values():
             token.cancel()
 
@@ -252,7 +252,7 @@ async def _body(request: Request) -> dict[str, Any]:
 
 
 def _value(key: str, text: Any) -> Any:
-    """Parse a value written as TOML; other text is returned as it is. Raises ConfigError if it is not text."""
+    """Parse a TOML value; other text is returned unchanged. Raises ConfigError if the value is not text."""
     if not isinstance(text, str):
         raise ConfigError("configuration", [Problem(key, "must be text")])
     try:
@@ -262,7 +262,7 @@ def _value(key: str, text: Any) -> Any:
 
 
 async def _cancel_if_gone(request: Request, token: CancelToken) -> None:
-    """Cancel the question once its page is closed."""
+    """Cancel the question when its page is closed."""
     while not await request.is_disconnected():
         await asyncio.sleep(_POLL_S)
     token.cancel()
@@ -274,7 +274,7 @@ def _line(event: Event) -> str:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    known = {404: "There is no such page.", 405: "This method is not allowed here."}
+    known = {404: "This page does not exist.", 405: "This method is not allowed here."}
     plain = error.detail if error.detail not in ("Not Found", "Method Not Allowed") else known[error.status_code]
     return reject(error.status_code, plain)
 

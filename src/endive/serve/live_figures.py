@@ -1,4 +1,4 @@
-"""Charts of the page: ``Figure`` values, rendered to Vega-Lite by the report's renderer."""
+"""Build the charts of the page as ``Figure`` values, which the renderer of reports converts to Vega-Lite."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def draw_breakdown(runs: Sequence[RunMetrics]) -> Chart | None:
         Figure(
             name="time",
             title="Commit time breakdown",
-            definition="Mean commit time of committed transactions by activity, without the job itself.",
+            definition="Mean commit time of committed transactions (job duration excluded), by component.",
             kind="stacked",
             data=pd.DataFrame(rows),
             x=Axis("class", "", "category"),
@@ -88,7 +88,7 @@ def measure_load(factor: float, runs: Sequence[RunMetrics]) -> LoadPoint | None:
 
 
 def draw_load_curve(tree: Tree, points: Sequence[LoadPoint]) -> Chart | None:
-    """Draw throughput against load, with the current load marked; None if there are fewer than two points."""
+    """Draw throughput by load, with the current load marked; None if there are fewer than two points."""
     if len(points) < 2:
         return None
     ordered = sorted(points, key=lambda point: point.offered)
@@ -99,8 +99,8 @@ def draw_load_curve(tree: Tree, points: Sequence[LoadPoint]) -> Chart | None:
     theory = _theory(tree, ordered)
     figure = Figure(
         name="curve",
-        title="Throughput against load",
-        definition="Commits per second against transactions that start committing per second, at multiples of the current load.",
+        title="Throughput by load",
+        definition="Commits per second by transactions per second that start committing, at multiples of the current load.",
         kind="line",
         data=data.astype({"low": float, "high": float}),
         x=Axis("offered", "offered load (transactions/s)", "log"),
@@ -135,7 +135,7 @@ def _describe_limit(points: Sequence[LoadPoint], current: LoadPoint | None) -> s
 
 
 def _theory(tree: Tree, points: Sequence[LoadPoint]) -> tuple[Reference, ...]:
-    """Return the curve that theory predicts, where it applies."""
+    """Return the curve that theory predicts, or None."""
     predicted, curve = [], Curve()
     for point in points:
         found = scale_load(tree, point.factor)
@@ -151,7 +151,7 @@ def _theory(tree: Tree, points: Sequence[LoadPoint]) -> tuple[Reference, ...]:
 def draw_timeline(
     document: Document, seed: int, rows: RunRows, share: float, check_stopped: Callable[[float], None]
 ) -> Chart | None:
-    """Draw the commits around the transaction with the most retries among those that end in the first ``share`` of the run.
+    """Draw the commits around the transaction with the most retries of all that end in the first ``share`` of the run.
 
     Returns None if no transaction commits there.
     """
@@ -171,9 +171,13 @@ def draw_timeline(
     repeated = document.model_copy(update={"simulation": document.simulation.model_copy(update=shorter)})
     try:
         observed = record_replay(build_simulation_config(repeated, seed_override=seed), start, end, check_stopped)
-        figure = make_timeline_figure(observed, txn=txn, source="this run")
+        figure = make_timeline_figure(observed, txn=txn, source="this run", remedy="")
     except ReportError:
         return None
     lost = int(retries[place])
-    text = f"with {lost} {'retry' if lost == 1 else 'retries'}" if lost else "without a retry, like all others here"
+    text = (
+        f"with {lost} {'retry' if lost == 1 else 'retries'}"
+        if lost
+        else "without retries; no transaction in this part of the run has retries"
+    )
     return {**_to_chart(figure), "title": "Commit timeline", "about": f"Around transaction #{txn}, {text} (seed {seed})."}

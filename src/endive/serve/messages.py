@@ -1,4 +1,4 @@
-"""Messages between the server and its workers: calls, each with the type of its result, and the results.
+"""Define the messages between the server and its workers: calls, each with the type of its result, and results.
 
 This module imports little, because the server does not load the engine.
 """
@@ -19,24 +19,24 @@ Chart = dict[str, Any]
 """A Vega-Lite specification with its title, definition and notes, as JSON."""
 T = TypeVar("T")
 _QUICK_REFERENCE_S = 1.0
-"""Time of the reference engine below which a run does not wait for a kernel."""
+"""Maximum time of a run on the reference engine that does not wait for a compiled kernel."""
 
 
 class StoppedError(Exception):
-    """The job was cancelled."""
+    """Job was cancelled."""
 
 
 class WorkError(Exception):
-    """A job failed; the message is written for users."""
+    """Job failed; the message is shown to the user."""
 
 
 class Call(Generic[T]):
-    """A job for a worker; ``T`` is the type of its result."""
+    """Job for a worker; ``T`` is the type of its result."""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A checked configuration, the keys removed from it, and the cost of one run."""
+    """Checked configuration, the keys removed from it, and the cost of one run."""
 
     tree: Tree
     document: Document
@@ -46,14 +46,14 @@ class Prepared:
     assumed: tuple[str, ...]
     transactions: float
     cpu_s: float
-    """Cost of one run on its engine, once that is compiled."""
+    """Cost of one run on the compiled engine."""
     reference_s: float
     ready: bool
     """True if its engine is compiled."""
 
     @property
     def needs_kernel(self) -> bool:
-        """True if it is better to wait for a kernel than to use the reference engine."""
+        """True if waiting for the kernel is faster than the reference engine."""
         return not self.ready and self.reference_s > _QUICK_REFERENCE_S
 
     @property
@@ -64,7 +64,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Value:
-    """An estimate with its 95% interval, and both as text."""
+    """Estimate with its 95% interval, and both as text."""
 
     mean: float | None
     low: float | None
@@ -77,7 +77,7 @@ class Value:
 
 @dataclass(frozen=True)
 class ClassRow:
-    """The metrics of one class."""
+    """Metrics of one class."""
 
     name: str
     operations: tuple[str, ...]
@@ -87,7 +87,7 @@ class ClassRow:
 
 @dataclass(frozen=True)
 class Answer:
-    """The result of some seeds: a sentence, and a row for each class."""
+    """Result of some seeds: a sentence, and a row for each class."""
 
     seeds: tuple[int, ...]
     sentence: str
@@ -115,7 +115,7 @@ class ComparedRow:
 
 @dataclass(frozen=True)
 class Compared:
-    """A against B, as ``endive compare`` reports it; only the sentence if the two have no common window."""
+    """Comparison of B with A, as in ``endive compare``; only the sentence if they have no common window."""
 
     sentence: str
     pairs: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class LoadPoint:
-    """Metrics at a multiple of the current load: offered load and throughput per second, with the interval of the latter."""
+    """Metrics at a multiple of the current load: offered load, and throughput with its interval, per second."""
 
     factor: float
     offered: float
@@ -150,7 +150,7 @@ class MetricValues:
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a configuration that may improve it. ``note`` describes its cost."""
+    """Change that may improve a configuration. ``note`` describes its disadvantage."""
 
     name: str
     words: str
@@ -176,7 +176,7 @@ class CheckEngine(Call[bool]):
 
 @dataclass(frozen=True)
 class Simulate(Call[None]):
-    """Run one seed and keep its rows."""
+    """Run one seed and store its rows."""
 
     document: Document
     seed: int
@@ -209,7 +209,7 @@ class MeasureLoad(Call[LoadPoint | None]):
 
 @dataclass(frozen=True)
 class DrawLoadCurve(Call[Chart | None]):
-    """Draw throughput against load."""
+    """Draw throughput by load."""
 
     tree: Tree
     points: tuple[LoadPoint, ...]

@@ -1,4 +1,4 @@
-"""Configurations of the page: nested tables with the canonical keys of a file, without defaults."""
+"""Read, check and change configurations of the page: nested tables with the canonical keys of a file, without defaults."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from endive.serve.messages import Tree
 from endive.workload.arrivals import TRACE
 
 _REMOVALS = 6
-"""Rounds of removing keys without effect; some are detected only after others are removed."""
+"""Maximum number of rounds that remove keys without effect; some keys are detected only after others are removed."""
 
 
 def read_tree(path: Path, *, code: bool = False) -> Tree:
-    """Read a configuration: translate its keys to the canonical ones, and the paths in it to absolute ones.
+    """Read a configuration, with canonical keys and absolute paths.
 
     Raises:
         ConfigError: The file is not valid, or has custom components and ``code`` does not permit them.
@@ -48,7 +48,7 @@ def read_tree(path: Path, *, code: bool = False) -> Tree:
 
 
 def _take_policies(tree: Tree) -> list[tuple[str, Any]]:
-    """Remove retry policies during the translation of keys, which would expand them; return them by section."""
+    """Remove retry policies, which the translation of keys would expand, and return them by section."""
     classes = tree.get("workload")
     sections = ["transaction", *(f"workload.{name}" for name in (classes if isinstance(classes, dict) else ()))]
     found = []
@@ -80,7 +80,7 @@ def _file_keys(tree: Tree) -> Iterator[tuple[Tree, str]]:
 
 
 def settle(tree: Tree, changed: str | None) -> tuple[Tree, Document, list[str]]:
-    """Check a configuration, and remove the keys that a change of the key ``changed`` left without effect.
+    """Check a configuration, and remove the keys that have no effect after a change of the key ``changed``.
 
     Returns:
         The configuration, its document, and the removed keys.
@@ -88,7 +88,7 @@ def settle(tree: Tree, changed: str | None) -> tuple[Tree, Document, list[str]]:
     Raises:
         ConfigError: The configuration is not valid for another reason.
     """
-    nulls = [Problem(key, "is null. Leave the key out instead") for key in _nulls(tree, ())]
+    nulls = [Problem(key, "must not be null; omit the key") for key in _nulls(tree, ())]
     if nulls:
         raise ConfigError("configuration", nulls)
     left_out: list[str] = []
@@ -108,7 +108,7 @@ def settle(tree: Tree, changed: str | None) -> tuple[Tree, Document, list[str]]:
 
 
 def _nulls(node: Any, path: tuple[str, ...]) -> Iterator[str]:
-    """Yield the keys whose value is null."""
+    """Yield the keys with the value null."""
     if node is None:
         yield ".".join(path)
     elif isinstance(node, dict):
@@ -125,7 +125,7 @@ def _has_no_effect(problem: Problem, tree: Tree, changed: str) -> bool:
 
 
 def as_toml(tree: Tree) -> str:
-    """Write a configuration as a file, its sections in the order of the schema."""
+    """Return a configuration as TOML, with sections in the order of the schema."""
     names = dict.fromkeys([*(name for name in Document.model_fields if name in tree), *tree])
     return tomli_w.dumps({name: tree[name] for name in names if tree[name] != {}})
 

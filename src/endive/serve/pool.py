@@ -1,7 +1,7 @@
-"""Worker processes that simulate for the live page, and their job queue.
+"""Manage the worker processes of the live page and their job queue.
 
-The pool owns its processes. Each is a ``ProcessPoolExecutor`` of one process, so that one that breaks or does not stop is
-replaced without disturbing the others. A job is one ``Call``, usually a run of one seed, and belongs to a ``CancelToken``. Once the
+The pool owns its processes. Each is a ``ProcessPoolExecutor`` of one process, so that a process that breaks or does not stop can be
+replaced without affecting the others. A job is one ``Call``, usually a run of one seed, and belongs to a ``CancelToken``. Once the
 token is cancelled, waiting jobs are dropped and running ones are asked to stop; a process that does not stop in time is killed.
 Processes are forked from a server that has loaded the engine, so that a new one is ready in milliseconds.
 """
@@ -37,12 +37,12 @@ LONGEST_S = 120.0
 
 
 class _OverdueError(Exception):
-    """A job exceeded its time limit, or did not stop when it was cancelled."""
+    """Job exceeded its time limit, or did not stop when it was cancelled."""
 
 
 @dataclass(frozen=True)
 class CancelToken:
-    """Cancels all jobs that were submitted with it."""
+    """Token that cancels all jobs that were submitted with it."""
 
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -148,7 +148,7 @@ class Pool:
 
 
 def _explain(error: Exception, job: _Job) -> Exception:
-    """Return the exception that a client gets for one of a worker; unexpected ones are logged."""
+    """Return the exception for the client from the exception of a worker; unexpected exceptions are logged."""
     if job.token.cancelled.is_set() or isinstance(error, InterruptedError):
         return StoppedError()
     if isinstance(error, ConfigError | WorkError):
@@ -172,7 +172,7 @@ def _context() -> multiprocessing.context.ForkServerContext:
 
 @functools.cache
 def start_forkserver() -> None:
-    """Start the process that workers are forked from, with Ctrl-C ignored: a terminal sends it to all its processes."""
+    """Start the process that workers are forked from. It ignores Ctrl-C, which a terminal sends to all its processes."""
     _context()
     in_main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main else None
@@ -184,7 +184,7 @@ def start_forkserver() -> None:
 
 
 class _Process:
-    """One worker process, as the server sees it."""
+    """Handle of a worker process in the server."""
 
     def __init__(self, folder: Path, code: bool) -> None:
         context = _context()
@@ -196,7 +196,7 @@ class _Process:
         """None until the process has started."""
 
     def start(self) -> None:
-        """Start the process and wait until it runs, or has failed to; it loads the engine in the meantime."""
+        """Start the process and wait until it runs or has failed. It loads the engine in the meantime."""
         self._ready = self._executor.submit(_wait_until_loaded)
         while self.pid is None and not self._ready.done():
             if self._pids.poll(_POLL_S):
@@ -215,7 +215,9 @@ class _Process:
         await asyncio.wrap_future(self._ready)
         self._stop.clear()
         result = asyncio.wrap_future(self._executor.submit(_perform, job.call))
-        result.add_done_callback(lambda done: done.cancelled() or done.exception())  # that of an overdue job is not retrieved
+        result.add_done_callback(
+            lambda done: done.cancelled() or done.exception()
+        )  # the exception of an overdue job is not retrieved
         cancelled = asyncio.create_task(job.token.cancelled.wait())
         try:
             await asyncio.wait([result, cancelled], timeout=LONGEST_S, return_when=asyncio.FIRST_COMPLETED)

@@ -1,6 +1,6 @@
-"""Presets of the page: the file of ``endive serve FILE``, configurations in its directory, recipes and examples.
+"""Collect the presets of the page: the file of ``endive serve FILE``, configurations in its directory, recipes and examples.
 
-The page may refer only to files that the user's configurations refer to, and only to the code of FILE, if it is allowed.
+The page can use only files that the user's configurations refer to, and only the code of FILE, if ``--allow-code`` is set.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ DEFAULT: Tree = {
 
 @dataclass(frozen=True)
 class Preset:
-    """A configuration to start from. ``name`` is unique, ``group`` is its origin, ``about`` its description."""
+    """Preset configuration. ``name`` is unique, ``group`` is its origin, ``about`` its description."""
 
     name: str
     group: str
@@ -64,7 +64,7 @@ class Preset:
 
 
 class Presets:
-    """All presets, found when the server starts.
+    """Presets, collected when the server starts.
 
     Args:
         given: FILE of ``endive serve FILE``.
@@ -79,7 +79,7 @@ class Presets:
     def __init__(self, given: Path | None, directory: Path, examples: Path, *, code: bool = False) -> None:
         found = [*_given(given, code), *_beside(directory, given), *_shipped(examples)]
         self.all = list({preset.name: preset for preset in found}.values())
-        """In the order of the menu; the page opens with the first."""
+        """Presets in the order of the menu; the page opens with the first."""
         self.files = frozenset(name for preset in found if preset.group == "your files" for name in _files(preset))
         self.parts: Tree = {} if given is None else found[0].tree().get("parts", {})
         """Custom components of FILE, by kind."""
@@ -89,11 +89,11 @@ class Presets:
         return next((preset for preset in self.all if preset.name == name), None)
 
     def foreign_file(self, tree: Tree) -> str | None:
-        """Return a file that only this configuration refers to, and no file of the user; None if there is none."""
+        """Return a file that a configuration refers to, but no file of the user does, or None."""
         return next((name for name in sorted(files_of(tree)) if name not in self.files), None)
 
     def foreign_code(self, tree: Tree) -> str | None:
-        """Return the first key of ``[parts]`` that differs from FILE in more than a number; None if none does."""
+        """Return the first key of ``[parts]`` that differs from FILE in more than a number, or None."""
         return _find_difference(tree.get("parts", {}), self.parts, "parts")
 
 

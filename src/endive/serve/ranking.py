@@ -1,7 +1,7 @@
 """Rank changes: apply each to the configuration, and compare one metric with the current configuration.
 
-All are measured in one window with the same seeds, and therefore with the same arrivals, job durations and latencies. The
-intervals are simultaneous, and a difference too small to matter is not called significant.
+All configurations are measured in one window with the same seeds, and therefore with the same arrivals, job durations and
+latencies. The intervals are simultaneous. Differences that are too small to be relevant are not significant.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from endive.serve.pool import CancelToken, Pool
 PRESENT = "no change"
 _NOTICEABLE_SHARE = 0.005
 _NOTICEABLE_PART = 0.02
-"""Differences of less than half a percentage point, or of 2% for other metrics, are too small to matter."""
+"""Smallest relevant differences: half a percentage point for shares, 2% for other metrics."""
 _GOOD = 0.99
 _MOST_NAMED = 3
 _FEW, _MANY = 4, 12
 _BUDGET_S = 40.0
-"""CPU seconds for all changes and seeds together."""
+"""Limit of the CPU time of a ranking, in seconds."""
 GOALS = {
     "success_rate": "success",
     "time_to_commit_p50_ms": "time to commit, p50",
@@ -53,7 +53,7 @@ GOALS = {
 
 @dataclass(frozen=True)
 class Goal:
-    """The metric and the class to improve."""
+    """Metric and class to improve."""
 
     metric: str
     workload_class: str = ALL
@@ -66,7 +66,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Tried:
-    """A change and the values of the metric with it."""
+    """Change of the configuration, and the values of the metric with it."""
 
     name: str
     words: str
@@ -94,7 +94,7 @@ async def rank_changes(pool: Pool, token: CancelToken, present: Prepared, goal: 
 
 
 class _Ranking:
-    """The jobs of a ranking."""
+    """Jobs of a ranking."""
 
     def __init__(self, pool: Pool, token: CancelToken) -> None:
         self._pool, self._token = pool, token
@@ -104,7 +104,7 @@ class _Ranking:
         return self._pool.submit(self._token, CHANGES, call)
 
     async def affordable(self, changes: Sequence[Change]) -> tuple[list[Change], list[Prepared]]:
-        """Return the changes whose runs do not take too long, and their cost."""
+        """Return the changes with affordable runs, and their cost."""
         found = await asyncio.gather(*(self.submit(messages.Prepare(change.tree)) for change in changes))
         kept = [(change, cost) for change, cost in zip(changes, found, strict=True) if cost.cpu_s <= MOST_S]
         return [change for change, _ in kept], [cost for _, cost in kept]
@@ -130,9 +130,9 @@ class _Ranking:
 
 
 def choose_goal(answer: Answer) -> Goal:
-    """Choose a goal: the success of the worst class or, if all are good, the p95 of the time to commit.
+    """Choose a goal: the success of the worst class or, if all classes commit, the p95 of the time to commit.
 
-    Classes with too few transactions to judge are skipped, and those clearly below 99% come first.
+    Classes with too few transactions are skipped. Classes significantly below 99% come first.
     """
     judged = [row for row in answer.classes if row.entered >= FEWEST_ENTRIES] or list(answer.classes)
     found = [(row.name, row.metrics["success_rate"]) for row in judged]
@@ -149,7 +149,7 @@ def choose_goal(answer: Answer) -> Goal:
 
 
 def rank(goal: Goal, present: MetricValues, tried: Sequence[Tried], seconds: float) -> dict[str, Any]:
-    """Rank changes against the current configuration, best first. ``seconds`` is the length of the window."""
+    """Rank changes by their difference from the current configuration, best first. ``seconds`` is the length of the window."""
     seeds = sorted(present.values)
     ranked = [each for each in tried if sorted(each.found.values) == seeds] if seeds else []
     others = [each for each in tried if each not in ranked]
@@ -217,10 +217,11 @@ def _headline(
         return f"{leader[:1].upper()}{leader[1:]} improves {goal.words} the most: from {before} to {after}."
     rivals = [names[name] for name in best.rivals if name in helps] or [names[name] for name in best.rivals if name != PRESENT]
     more = len(rivals) - _MOST_NAMED
-    named = rivals[:_MOST_NAMED] + ([f"{more} more"] if more > 0 else [])
-    if not named:
-        return f"No clear winner: {leader} leads, but not significantly (95%)."
-    return f"No clear winner: {leader} leads, but {join_names(named)} may improve {goal.words} as much."
+    if not rivals:
+        return f'No clear winner: "{leader}" ranks first, but not significantly (95%).'
+    verb = "does" if len(rivals) == 1 else "do"
+    others = join_names([f'"{name}"' for name in rivals[:_MOST_NAMED]] + ([f"{more} more"] if more > 0 else []))
+    return f'No clear winner: "{leader}" ranks first, but {others} {verb} not differ significantly.'
 
 
 def _mean(goal: Goal, found: MetricValues) -> str:

@@ -1,6 +1,6 @@
 """Save a study of the page in the directory of the server, and create its report in the background.
 
-Existing files are not overwritten. The study varies the load, so that its report shows throughput against load.
+Existing files are not overwritten. The study varies the load, so that its report shows throughput by load.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _HEADING = "# Written by the live page: multiples of the current load.\n# Run it
 
 
 class SaveError(ValueError):
-    """A file that cannot be written; the message is written for users."""
+    """File cannot be written; the message is shown to the user."""
 
 
 def study_text(tree: Tree) -> str:
-    """Return a sweep over multiples of the load of a configuration, or of the configuration alone if it has no load to scale."""
+    """Return a sweep over multiples of the load of a configuration; only the configuration if its load cannot be scaled."""
     by_factor = [dict(load_changes(tree, factor)) for factor in FACTORS]
     axes = {key: [changes[key] for changes in by_factor] for key in by_factor[0]}
     varied = {key: values for key, values in axes.items() if len({repr(value) for value in values}) == len(FACTORS)}
@@ -64,13 +64,13 @@ def checked_name(name: str) -> str:
     """Return a name without its ending. Raises SaveError if it is not a valid file name."""
     stem = name.removesuffix(".toml")
     if not _NAME.fullmatch(stem):
-        raise SaveError("A name consists of letters, digits, dots, dashes and underscores, and starts with a letter or a digit.")
+        raise SaveError("A name must consist of letters, digits, dots, dashes and underscores, and start with a letter or a digit.")
     return stem
 
 
 @dataclass
 class Report:
-    """A report in progress."""
+    """Report in progress."""
 
     name: str
     sweep: list[str]
@@ -89,7 +89,7 @@ class Report:
 
 
 class Reports:
-    """Reports of a server by name; owns the processes that create them."""
+    """Reports of a server by name, and the processes that create them."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

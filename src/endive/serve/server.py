@@ -1,4 +1,4 @@
-"""A server on the loopback interface: its socket, its address with the token, its connections and its directory."""
+"""Run a server on the loopback interface: its socket, its address with the token, its connections and its directory."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def serving(
 
 @contextmanager
 def _temporary_directory() -> Iterator[Path]:
-    """Make a directory for runs, and remove those of servers that were killed.
+    """Make a directory for runs, and remove the directories of servers that were killed.
 
     A server holds a lock in its directory as long as it runs.
     """
@@ -102,7 +102,7 @@ def _temporary_directory() -> Iterator[Path]:
 def serving_in_background(
     presets: Presets, directory: Path, *, port: int = 0, workers: int | None = None, token: str | None = None
 ) -> Iterator[tuple[Address, Callable[[], None]]]:
-    """Run a server in a thread, for scripts and tests; yields its address, and a function that ends it early."""
+    """Run a server in a thread, for scripts and tests. Yield its address, and a function that ends it early."""
     with serving(presets, directory, port=port, workers=workers, token=token) as (server, address):
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
@@ -120,7 +120,7 @@ def serving_in_background(
 
 
 class _Connection(H11Protocol):
-    """A connection that is closed if the head of a request does not arrive in time, or if there are too many of them."""
+    """Connection that is closed if the head of a request does not arrive in time, or if there are too many connections."""
 
     _deadline: asyncio.TimerHandle | None = None
 
@@ -152,7 +152,7 @@ class _Connection(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """A server on a bound socket; it cancels all questions when it ends."""
+    """Server on a bound socket; it cancels all questions when it ends."""
 
     def __init__(self, config: uvicorn.Config, listener: socket.socket, live: Live) -> None:
         super().__init__(config)

@@ -1,6 +1,6 @@
-"""Results of runs for the page: a headline, a row with intervals for each class, differences between A and B.
+"""Summarize runs for the page: a headline, a row with intervals for each class, differences between A and B.
 
-The numbers are those of ``endive run`` (one seed) and ``endive compare`` (several), computed by the same functions.
+The numbers are computed by the functions of ``endive run`` (one seed) and ``endive compare`` (several seeds).
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from endive.studies.frontier import list_values
 from endive.studies.measure import RunMetrics
 
 METRICS = TABLES["page"]
-"""Columns of the page's table."""
+"""Columns of the table of the page."""
 _COMPONENTS = {"provider": "object store", "catalog": "catalog", "transaction": "transaction"}
 _NOTICEABLE = 0.005
-"""Difference in success from which the headline mentions the worst class."""
+"""Minimum difference in success for which the headline mentions the worst class."""
 
 
 def summarize(runs: Sequence[RunMetrics], workers: int = 0) -> Answer:
@@ -93,7 +93,7 @@ def _finite(value: float) -> float | None:
 
 
 def _headline(runs: Sequence[RunMetrics]) -> str:
-    """Return success, time to commit and the worst class in one or two sentences."""
+    """Return one or two sentences about success, time to commit and the worst class."""
     rows = _rows(runs, ALL)
     success = estimate_metric(rows, "success_rate")
     if success is None:
@@ -131,19 +131,19 @@ def _overload(runs: Sequence[RunMetrics]) -> str | None:
 
 
 def list_assumptions(document: Document) -> Iterator[str]:
-    """Yield the assumptions of a configuration that readers should know."""
+    """Yield the main assumptions of a configuration."""
     provider = document.storage.provider
     if document.parts.provider is None:
         if provider is None or provider.endswith(".toml"):
-            yield "Latencies of a custom latency profile."
+            yield "Latencies: custom latency profile."
         else:
-            yield f"Measured latencies of {phrases.name_value('storage_provider', provider)} (profile {document.storage.profile})."
+            yield f"Latencies: measured on {phrases.name_value('storage_provider', provider)} (profile {document.storage.profile})."
     for kind, part in custom_components(document).items():
         file, _, name = part.code.rpartition(":")
         yield f"Custom {_COMPONENTS[kind]}: {name} of {Path(file).name}, on the reference engine."
     classes = resolve_classes(document)
     clients = {cls.path.name: cls.path.client for cls in classes}
-    yield f"Clients commit as {' and '.join(clients[name] for name in sorted(clients))}."
+    yield f"Commit protocol: {' and '.join(clients[name] for name in sorted(clients))}."
     probabilistic = [cls for cls in classes if cls.settings.conflict_detector == "probabilistic"]
     if probabilistic and all(cls.settings.real_conflict_probability == 0.0 for cls in probabilistic):
         yield "Overlapping changes are never real conflicts: no two writers change the same rows."

@@ -1,7 +1,7 @@
-"""The jobs of a worker process: check a configuration, run a seed, measure, compare, draw.
+"""Perform the jobs of a worker process: check a configuration, run a seed, measure, compare, draw.
 
-``perform`` has one implementation for each call of ``messages``. Rows and metrics are kept in a directory of the server, so that
-any worker can continue where another was stopped.
+``perform`` has one implementation for each call of ``messages``. Rows and metrics are stored in a directory of the server, so that
+any worker can continue the work of another.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def perform(call: Any, worker: Worker) -> Any:
         EngineError: Its configuration cannot be run.
         InterruptedError: It was cancelled.
     """
-    raise TypeError(f"{type(call).__name__} is no call")
+    raise TypeError(f"{type(call).__name__} is not a call")
 
 
 @perform.register

@@ -1,4 +1,4 @@
-"""Run the model: configuration of a run, engines, results."""
+"""Simulation runs: configuration, engines, results."""
 
 from endive.simulation.config import SimulationConfig
 from endive.simulation.rows import RESULT_SCHEMA, TRACE_SCHEMA

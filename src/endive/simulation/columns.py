@@ -1,8 +1,8 @@
-"""Definitions of the columns of results, from which the schema, the rows of both engines, sums and documentation are derived.
+"""Columns of the results. The schema, the rows of both engines, sums and documentation are derived from ``COLUMNS``.
 
-The attribute of a column identifies its source. ``accesses.TIMES`` and ``accesses.COUNTERS`` give the positions of time components
-and of counts of accesses in the kernel's records. Any other attribute is a field of ``compiled.run_state.ROW``, or has a function
-in ``endive.simulation.compiled.engine``.
+The attribute of a column identifies its source. ``accesses.TIMES`` and ``accesses.COUNTERS`` define the positions of time
+components and access counts in the kernel's records. Any other attribute is a field of ``compiled.run_state.ROW``, or has a
+function in ``endive.simulation.compiled.engine``.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from endive.transaction.accesses import COUNTERS, PROTOCOL_COUNTERS, TIMES
 from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED, OPERATION_TIMEOUT, VALIDATION_EXCEPTION
 
 Kind = Literal["id", "ms", "count", "state", "text", "tables"]
-"""Kind of values: an identifier, milliseconds, a count, a number that is not summed, a text, or ids of tables."""
+"""Kind of values: identifier, milliseconds, count, number that is not summed, text, or ids of tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of results."""
+    """Column of the results."""
 
     name: str
     kind: Kind
@@ -36,11 +36,11 @@ class Column:
 COLUMNS: tuple[Column, ...] = (
     Column("txn_id", "id", "number of the transaction in order of submission, from 0"),
     Column("t_submit", "ms", "time of submission", "submit_time_ms"),
-    Column("t_runtime", "ms", "duration of the job, before it commits; repeated by each restart", "runtime_ms", word="runtime"),
+    Column("t_runtime", "ms", "duration of the job before the commit, summed over restarts", "runtime_ms", word="runtime"),
     Column(
         "t_commit",
         "ms",
-        "time at which the client receives the success (read-only: the end of the job); -1 if it did not commit",
+        "time at which the client receives the successful response (read-only: end of the job); -1 if not committed",
         "commit_time_ms",
     ),
     Column(
@@ -52,7 +52,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "total_latency", "ms", "time from submission to commit or abort; to the end of the run if in flight", "total_latency_ms"
     ),
-    Column("n_retries", "count", "commit attempts after the first, over all restarts", "total_retries"),
+    Column("n_retries", "count", "commit attempts after the first, summed over restarts", "total_retries"),
     Column("status", "text", "`committed`, `aborted` or `in_flight`"),
     Column("operation_type", "text", "name of the operation, built-in or custom"),
     Column(
@@ -62,7 +62,7 @@ COLUMNS: tuple[Column, ...] = (
         "`service_unavailable`, `metadata_too_large`, `client_crash`, `commit_state_unknown`, `request_failed`; "
         "null unless aborted",
     ),
-    Column("manifest_list_reads", "count", "manifest lists read, historical ones included"),
+    Column("manifest_list_reads", "count", "manifest lists read, including historical ones"),
     Column("manifest_list_writes", "count", "manifest lists written"),
     Column("manifest_file_reads", "count", "manifests read"),
     Column("manifest_file_writes", "count", "manifests written"),
@@ -84,50 +84,50 @@ COLUMNS: tuple[Column, ...] = (
         "additional I/O after an overlap: historical manifest lists, manifests merged again",
         word="conflict I/O",
     ),
-    Column("catalog_commit_ms", "ms", "commits to the catalog, failed ones included", word="catalog commits"),
+    Column("catalog_commit_ms", "ms", "commits to the catalog, including failed ones", word="catalog commits"),
     Column("workload_class", "text", "workload class; `default` if `[transaction]` is the only class"),
-    Column("tables_written", "tables", "ids of the tables, ascending"),
+    Column("tables_written", "tables", "ids of the written tables, ascending"),
     Column("t_backoff", "ms", "backoff before retries", "backoff_ms", word="backoff"),
-    Column("metadata_reads", "count", "table metadata files read (0 where they are inlined)"),
-    Column("metadata_writes", "count", "table metadata files written (0 where they are inlined)"),
-    Column("manifest_list_appends", "count", "appends to manifest lists (ML+), rejected ones included"),
+    Column("metadata_reads", "count", "table metadata files read (0 if inlined)"),
+    Column("metadata_writes", "count", "table metadata files written (0 if inlined)"),
+    Column("manifest_list_appends", "count", "appends to manifest lists (ML+), including rejected ones"),
     Column(
         "file_deletes",
         "count",
-        "manifests and manifest lists of lost attempts, deleted after the commit (commit paths `iceberg`, `pyiceberg`)",
+        "manifests and manifest lists of failed attempts, deleted after the commit (commit paths `iceberg`, `pyiceberg`)",
     ),
-    Column("n_restarts", "count", "number of restarts of the operation by the application", "restarts"),
-    Column("false_conflicts", "count", "overlaps without a conflict of data"),
-    Column("real_conflicts", "count", "overlaps that were conflicts of data"),
+    Column("n_restarts", "count", "restarts of the operation by the application", "restarts"),
+    Column("false_conflicts", "count", "overlapping changes that were not real (data) conflicts"),
+    Column("real_conflicts", "count", "overlapping changes that were real (data) conflicts"),
     Column("event_count", "count", "steps with a latency: one per batch of parallel accesses, one per round trip of a commit"),
     Column(
         "t_commit_start",
         "ms",
-        "start of the first commit attempt; -1 before it, and for read-only transactions",
+        "start of the first commit attempt; -1 if none started, and for read-only transactions",
         "commit_start_ms",
     ),
     Column("client", "id", "number of the writer in its class, from 0; -1 if the class has no writers"),
-    Column("unknown_outcomes", "count", "commits with a lost response (`[failures]`)"),
-    Column("installs", "count", "number of times that its commit took effect, if the response arrived before the end of the run"),
-    Column("duplicates", "count", "installs beyond the first: a blind retry after a lost response commits again"),
-    Column("orphaned_files", "count", "files left by a crash, or by a commit of unknown outcome"),
-    Column("batch_size", "count", "handoffs in this commit if the class has a `committer`; otherwise 1"),
+    Column("unknown_outcomes", "count", "commits whose response was lost (`[failures]`)"),
+    Column("installs", "count", "number of times that the commit took effect, if the response arrived before the end of the run"),
+    Column("duplicates", "count", "installs after the first one: a blind retry after a lost response commits again"),
+    Column("orphaned_files", "count", "files left by a client crash or by a commit with an unknown outcome"),
+    Column("batch_size", "count", "number of file batches in the commit if the class has a `committer`; otherwise 1"),
     Column(
         "batch_wait_ms",
         "ms",
-        "sum of the waits of these handoffs, each from its time to `t_submit`, when its commit starts",
+        "sum of the waits of these file batches, from handoff to `t_submit`, the start of the commit",
     ),
-    Column("batch_longest_wait_ms", "ms", "the longest of these waits"),
+    Column("batch_longest_wait_ms", "ms", "maximum of these waits"),
     Column(
         "t_data_start",
         "ms",
-        "start of the collection of the oldest data that it commits (`writers`, `committer`); otherwise -1",
+        "start of the collection of the oldest committed data (`writers`, `committer`); otherwise -1",
         "data_start_ms",
     ),
     Column(
         "table_metadata_bytes",
         "state",
-        "size of metadata.json right after the commit, the largest of its tables; -1 if not committed or not tracked",
+        "size of metadata.json right after the commit, maximum over its tables; -1 if not committed or not tracked",
         word="metadata.json",
     ),
     Column("table_manifests", "state", "manifests of the table right after the commit; -1 if not tracked", word="manifests"),
@@ -142,9 +142,9 @@ COLUMNS: tuple[Column, ...] = (
 
 BY_ATTRIBUTE = {column.attribute: column for column in COLUMNS}
 TIME_COLUMNS = tuple(BY_ATTRIBUTE[attribute].name for attribute in TIMES)
-"""Components of the time of a transaction, in the order in which they occur; their sum is its total latency."""
+"""Components of the time of a transaction, in order of occurrence; their sum is its total latency."""
 IO_COLUMNS = tuple(BY_ATTRIBUTE[attribute].name for attribute in (*COUNTERS, *PROTOCOL_COUNTERS))
-"""Counts of accesses to files."""
+"""Counts of file accesses."""
 COUNT_COLUMNS = tuple(column.name for column in COLUMNS if column.kind == "count" and column.name not in IO_COLUMNS)
 """Other counts that can be summed."""
 STATE_COLUMNS = tuple(column.name for column in COLUMNS if column.kind == "state")

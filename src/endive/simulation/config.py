@@ -17,10 +17,10 @@ BACKOFF_FIELDS = ("enabled", "base_ms", "multiplier", "max_ms", "jitter")
 
 @dataclass(frozen=True)
 class SimulationConfig:
-    """A whole run, ready to start. Classes of the workload may override retries, policy and detector.
+    """Complete configuration of a run. Classes of the workload may override retries, policy and detector.
 
-    Built-in components draw from streams keyed by ``seed`` (the workload's own seed, if None), regardless of the generators they
-    were created with; custom components draw from their own generators.
+    Built-in components draw from streams keyed by ``seed`` (if None, by the workload's seed), regardless of the generators with
+    which they were created; custom components draw from their own generators.
     """
 
     duration_ms: float
@@ -41,7 +41,7 @@ class SimulationConfig:
     backoff_jitter: float = 0.1
 
     policy: CommitPolicy | None = None
-    """Commit policy; None: the defaults of ``CommitPolicy``, with the backoff of the fields above."""
+    """Commit policy; None for the defaults of ``CommitPolicy`` with the backoff settings above."""
     manifest_list_seal_threshold_bytes: int = 0
     drain: bool = False
     engine: EngineName = "auto"
@@ -69,7 +69,7 @@ class SimulationConfig:
 
     @property
     def commit_policy(self) -> CommitPolicy:
-        """Commit policy of classes without one."""
+        """Commit policy of classes without their own policy."""
         return CommitPolicy(backoff=self._backoff) if self.policy is None else self.policy
 
     def policy_of(self, cls: WorkloadClass) -> CommitPolicy:

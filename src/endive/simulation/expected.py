@@ -1,9 +1,9 @@
-"""Estimate the work of a run from its configuration: transactions, and the steps and accesses to files that they take.
+"""Estimate the work of a run from its configuration: numbers of transactions, steps and file accesses.
 
 A few transactions of each class run one by one on the reference engine, which gives the steps, the accesses and the time of an
-attempt without contention. The number of attempts follows from the load on a pointer: with v attempts per second and a window of
-W seconds, one of 1 + v W succeeds (``renewal``, for windows that do not vary). The load of a saturated log is estimated from its
-queue. Nothing is timed, so an estimate is the same on every machine.
+attempt without contention. The number of attempts follows from the load on a commit pointer: at v attempts per second and a window
+of W seconds, one in 1 + v W attempts succeeds (``renewal``, for constant windows). The load of a saturated log is estimated from
+its queue. Nothing is timed, so estimates are the same on every machine.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from endive.workload import PeriodicArrivals, Workload, WorkloadClass, mean_ms
 from endive.workload.classes import ZipfCount
 
 _TRIED = 5
-"""Number of transactions of each class that are run alone."""
+"""Number of transactions per class that run alone."""
 _MOST_TABLES_BUILT = 100_000
-"""Total number of tables of these runs above which fewer transactions of each class are run, at least one."""
+"""Total number of tables in these runs above which fewer transactions per class run, at least one."""
 _NEVER_MS = 1e15
 
 
 @dataclass(frozen=True)
 class ExpectedWork:
-    """Expected work of a run: transactions, steps with a latency, accesses to files, and selections of tables and partitions.
+    """Expected work of a run: transactions, steps with a latency, file accesses, and selections of tables and partitions.
 
-    Selections are given as the number of steps with the same cost.
+    Selections are counted as the number of steps with the same cost.
     """
 
     transactions: float = 0.0
@@ -61,12 +61,12 @@ class _Alone:
     accesses: float
     commit_call_s: float
     history_reads: float
-    """Files that an attempt reads for each snapshot since its base."""
+    """Number of files that an attempt reads per snapshot since its base."""
 
 
 @dataclass(frozen=True)
 class _Load:
-    """A class and the rate at which its transactions start."""
+    """Class and the rate at which its transactions start."""
 
     cls: WorkloadClass
     alone: _Alone
@@ -75,7 +75,7 @@ class _Load:
 
 
 def expected_work(config: SimulationConfig) -> ExpectedWork:
-    """Estimate one run of a configuration."""
+    """Estimate the work of one run of a configuration."""
     seconds = max(config.duration_ms, 0.0) / 1000.0
     loads = [_load(config, cls) for cls in config.workload.config.workload_classes]
     pointers = len(set(config.workload.config.groups))
@@ -102,7 +102,7 @@ def _load(config: SimulationConfig, cls: WorkloadClass) -> _Load:
 
 
 def _rate_per_s(cls: WorkloadClass, alone: _Alone, duration_ms: float) -> float:
-    """Return the rate at which transactions start, per second, on average over the run."""
+    """Return the rate at which transactions start, per second, averaged over the run."""
     active_ms = max(0.0, min(duration_ms, cls.end_ms) - cls.start_ms)
     if cls.arrivals.waits or cls.arrivals.paced:
         job_ms = 1000.0 * (alone.work_s + alone.commit_s)
@@ -138,7 +138,7 @@ def _try_alone(config: SimulationConfig, cls: WorkloadClass) -> _Alone:
 
 
 def _attempt_success(loads: Sequence[_Load], pointers: int) -> float:
-    """Return the share of attempts that succeed: p = 1 / (1 + v W), where v follows from the load, p and the limit of retries."""
+    """Return the fraction of attempts that succeed: p = 1 / (1 + v W), where v depends on the load, p and the retry limit."""
     rate = sum(load.per_s for load in loads) / pointers
     window = sum(load.per_s * load.alone.commit_s for load in loads) / max(sum(load.per_s for load in loads), 1e-12)
     retries = max(load.retries for load in loads)
@@ -154,15 +154,15 @@ def _attempt_success(loads: Sequence[_Load], pointers: int) -> float:
 
 
 def _attempts(success: float, limit: int) -> float:
-    """Return the mean number of attempts that each succeed with this probability, when the ``limit``-th is the last."""
+    """Return the mean number of attempts if each succeeds with this probability and there are at most ``limit``."""
     return float(limit) if success <= 1e-9 else (1.0 - (1.0 - success) ** limit) / success
 
 
 def _tries(catalog: Catalog, loads: Sequence[_Load], success: float, pointers: int, seconds: float) -> float:
     """Return the mean number of records that a transaction sends to a log.
 
-    The log accepts one record per append latency (per rejection latency, if that is much longer); further transactions resend
-    their record, once per rejection latency.
+    The log accepts one record per append latency (per rejection latency, if that is much longer); further transactions resend their
+    record, once per rejection latency.
     """
     if not isinstance(catalog, AppendCatalog) or not isinstance(catalog.storage, ProfiledProvider):
         return 1.0
@@ -197,9 +197,9 @@ def _class_work(
 
 
 def _picks(config: SimulationConfig, cls: WorkloadClass) -> float:
-    """Return the cost of the selections of a transaction, in steps; each pick is inserted among the earlier ones.
+    """Return the cost of the selections of a transaction, in steps; each pick is inserted among the earlier picks.
 
-    The factors are those of 200 and 1,000 partitions (22 and 390 µs with about 30 ns for a step).
+    The factors were measured with 200 and 1,000 partitions (22 and 390 µs, at about 30 ns per step).
     """
     topology = config.workload.config
     tables = 1.0 if isinstance(cls.tables_per_txn, ZipfCount) else float(min(cls.tables_per_txn, topology.num_tables))

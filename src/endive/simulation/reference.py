@@ -1,10 +1,10 @@
-"""Run the model as generators, driven by SimPy: the readable definition of a run.
+"""Reference engine: runs the model as generators on SimPy. This is the readable definition of a run.
 
-The engine emits one result per transaction, in the order of their ends, and finally those in flight. It owns the clock
-and the number of the next transaction.
+The engine emits one result per transaction in the order in which they end, then the results of transactions in flight. It owns the
+clock and the number of the next transaction.
 
-Events with the same time are ordered by transaction. After them come arrivals, in the order of their sources, late starts of
-writers, then events of committers: handoffs, starts of commits, timers, last rounds. SimPy orders events of the same time by
+Events with the same time are ordered by transaction. They are followed by arrivals in the order of their sources, late starts of
+writers, and events of committers: handoffs, starts of commits, timers, last rounds. SimPy orders events of the same time by
 priority, so the priority of an event is its transaction's number.
 """
 
@@ -33,7 +33,7 @@ ARRIVAL, LATE_START, HAND_OVER, BEGIN, TIMER, LAST_ROUND = range(6)
 
 
 class CommitterDriver:
-    """The committer of one class, the client that commits, and its timer."""
+    """Committer of one class, with the client that commits and its timer."""
 
     def __init__(self, engine: ReferenceEngine, source: CommitterSource, counters: HandOverCounters) -> None:
         cls = source.workload_class
@@ -48,7 +48,7 @@ class CommitterDriver:
         self._timed = False
 
     def schedule_last_round(self) -> None:
-        """Schedule the commit of file batches that still wait at the end of arrivals, when no round follows."""
+        """Schedule the commit of file batches that are still queued at the end of arrivals, if no round follows."""
         assert self._source.workload_class.committer is not None
         if self._source.workload_class.committer.round == "all_writers":
             self._engine.schedule(LAST_ROUND, self._source, self._engine.end_ms(self._source), self._consider)
@@ -76,7 +76,7 @@ class CommitterDriver:
         self._consider()
 
     def _consider(self) -> None:
-        """End the round if it is over; start a commit, or set the timer, unless a commit is in progress."""
+        """End the round if it is complete; start a commit, or set the timer, unless a commit is in progress."""
         for writer in self._committer.close_round(self._engine.now_ms):
             self._engine.start_late(writer)
         delay_ms = self._committer.delay_ms(self._engine.now_ms)
@@ -98,7 +98,7 @@ class CommitterDriver:
         self._engine.submit(self._source, self._committer.begin(self._engine.now_ms))
 
     def end(self, *, installed: bool) -> None:
-        """End the current commit: its handoffs are committed, aborted, or wait for the next one."""
+        """End the current commit: its file batches are committed, aborted, or stay in the queue."""
         aborted = not installed and self._engine.has_ended()
         writers = self._committer.end(remove=installed or aborted)
         if aborted:
@@ -110,7 +110,7 @@ class CommitterDriver:
         self._consider()
 
     def _release(self, writer: Source) -> None:
-        """Resume a writer that waited for one of its handoffs."""
+        """Resume a writer that waited for one of its file batches."""
         writer.uncommitted -= 1
         if writer.blocked:
             writer.blocked = False
@@ -125,7 +125,7 @@ _PROGRESS_EVERY = 256
 
 
 def _drive_generator(env: simpy.Environment, steps: Generator[Step, None, T], place: int, done: Callable[[T], None]) -> None:
-    """Run a generator of steps on the clock: a number becomes a timeout, and ``done`` gets the value that the generator returns.
+    """Run a generator of steps on the clock; pass its return value to ``done``. A number becomes a timeout.
 
     One event is rescheduled for all steps, which makes a step cheaper than a ``simpy.Process``.
     """
@@ -172,7 +172,7 @@ def _drive_generator(env: simpy.Environment, steps: Generator[Step, None, T], pl
 
 
 class ReferenceEngine:
-    """One run of the reference engine."""
+    """Run of the reference engine."""
 
     def __init__(self, config: SimulationConfig, sink: Sink, trace: Sink | None = None, progress: Progress | None = None):
         self._config = config
@@ -216,11 +216,11 @@ class ReferenceEngine:
 
     @property
     def now_ms(self) -> float:
-        """Time of the run."""
+        """Current time of the run."""
         return self._env.now
 
     def has_ended(self) -> bool:
-        """Return whether the time of arrivals is over."""
+        """Return whether the end of arrivals has passed."""
         return self._env.now >= self._config.duration_ms
 
     def await_arrival(self, source: Source) -> None:
@@ -228,13 +228,13 @@ class ReferenceEngine:
         now_ms, delay_ms = self._env.now, source.next_delay_ms(self._env.now)
         traced_ms = source.workload_class.arrivals.traced_ms(source.ordinal)
         if traced_ms is not None and math.isfinite(traced_ms) and now_ms + delay_ms != traced_ms:
-            # a sum of floats may miss the time of a trace, but not from a time in its second half
+            # the sum may round to another time; from the second half of traced_ms on it is exact
             self.schedule(ARRIVAL, source, 0.75 * traced_ms - now_ms, partial(self.await_arrival, source))
         else:
             self.arrive_after(source, delay_ms)
 
     def arrive_after(self, source: Source, delay_ms: float) -> None:
-        """Schedule the arrival of a source after a delay, unless that is after its end."""
+        """Schedule the arrival of a source after a delay, unless the arrival would be after the source's end."""
         if self._env.now + delay_ms < self.end_ms(source):
             self.schedule(ARRIVAL, source, delay_ms, partial(self._arrive, source))
 
@@ -243,11 +243,11 @@ class ReferenceEngine:
         return [each for each in self._sources if each.workload_class.name == class_name and not isinstance(each, CommitterSource)]
 
     def end_ms(self, source: Source) -> float:
-        """Return the end of submissions of a source."""
+        """Return the time at which a source stops submitting."""
         return min(self._config.duration_ms, source.workload_class.end_ms)
 
     def _arrive(self, source: Source) -> None:
-        """Start a transaction or a job of a source, unless it misses its slot, and schedule its next arrival."""
+        """Start a transaction or a job of a source, unless it misses its scheduled time, and schedule its next arrival."""
         if not source.paced or source.take_slot(self._env.now, self._slots):
             self._start(source)
         if not source.closed:
@@ -259,20 +259,20 @@ class ReferenceEngine:
         (self.submit if committer is None else committer.start)(source)
 
     def start_late(self, writer: Source) -> None:
-        """Start a paced writer that has missed a slot, if it is free now."""
+        """Start a paced writer that has missed a scheduled time, if it is free now."""
         if writer.late and not writer.due and writer.is_free and self._env.now < self.end_ms(writer):
             writer.due = True
             self.schedule(LATE_START, writer, 0.0, partial(self._start, writer))
 
     def schedule(self, kind: int, source: Source, delay_ms: float, happen: Callable[[], None]) -> None:
-        """Schedule an event of a source; events of the same time come in the order of their kinds."""
+        """Schedule an event of a source; events of the same time are ordered by kind."""
         event = simpy.Event(self._env)
         event._ok, event._value = True, None
         event.callbacks = [lambda _: happen()]
         self._env.schedule(event, _ARRIVALS + kind * len(self._sources) + source.rank, delay_ms)  # type: ignore[arg-type]
 
     def submit(self, source: Source, batch: Batch | None = None) -> None:
-        """Start the next transaction of a source; ``batch`` has the handoffs that a committer commits by it."""
+        """Start the next transaction of a source; ``batch`` contains the file batches of a committer's transaction."""
         txn, streams = source.make(self._next_id, self._env.now)
         if source.paced and batch is None:
             txn.batch = Batch(data_start_ms=source.collected_ms)

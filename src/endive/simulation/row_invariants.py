@@ -1,8 +1,8 @@
 """Check invariants of result rows, which hold for every configuration and engine.
 
 ``RowInvariants`` checks batches in the order in which they were written and keeps running totals, so that ``endive experiments
-verify`` and the fuzzers check runs of any length with the same code. Comparing the two engines cannot find a mistake that both
-share; these checks can.
+verify`` and the fuzzers check runs of any length with the same code. Comparing the two engines does not detect errors that both
+share; these checks do.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 class RowError(ValueError):
-    """A row violates an invariant of the model."""
+    """Violation of an invariant of the model by a row."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class RunLimits:
     """Limits of the tables and times of a run.
 
     Attributes:
-        num_tables: Number of tables; None if it is not known.
+        num_tables: Number of tables, or None if unknown.
         end_ms: Time after which no transaction ends.
     """
 
@@ -50,10 +50,10 @@ _NO_LIMITS = RunLimits()
 
 
 class RowInvariants:
-    """Checks the rows of one run.
+    """Checker of the rows of one run.
 
     Args:
-        classes: Workload classes of the run; None to accept any.
+        classes: Workload classes of the run, or None to accept any.
         closed_classes: Classes of clients that submit only after their previous transaction has ended.
         limits: Limits of its tables and times.
     """
@@ -135,7 +135,7 @@ class RowInvariants:
         self.sums.update({name: int(columns[name].sum()) for name in _SUMS})
 
     def check_complete(self) -> None:
-        """Check that the rows so far are those of transactions 0, 1, 2, ..., each once.
+        """Check that the rows so far belong to transactions 0, 1, 2, ..., each once.
 
         Raises:
             RowError: A transaction is missing, or has more than one row.
@@ -154,7 +154,7 @@ class RowInvariants:
                 raise RowError(f"{name} is {value:,} in the rows, but {total.get(name)} in the summary")
 
     def _check_counts(self, batch: pa.RecordBatch, columns: Mapping[str, npt.NDArray[Any]], status: npt.NDArray[Any]) -> None:
-        """Check counts against each other and the status."""
+        """Check that counts are consistent with each other and with the status."""
         numbers, installs = columns["txn_id"], columns["installs"]
         writes = np.asarray(pc.list_value_length(batch.column("tables_written"))) > 0
         committed = status == "committed"
@@ -178,7 +178,7 @@ class RowInvariants:
                 raise RowError(f"tables_written has a table that does not exist (there are {limits.num_tables:,})")
 
     def _check_clients(self, batch: pa.RecordBatch, submit: Floats, ends_ms: Floats) -> None:
-        """Check that a client of a closed loop submits only after its previous transaction has ended."""
+        """Check that a closed-loop client submits only after its previous transaction has ended."""
         if not self._closed_classes:
             return
         names, clients = batch.column("workload_class").to_pylist(), batch.column("client").to_pylist()
@@ -206,7 +206,7 @@ class RowInvariants:
                 raise RowError(f"{name} is {str(sorted(map(str, unknown))[0])[:60]!a}, which the configuration does not have")
 
     def _check_order(self, ends_ms: Floats, numbers: npt.NDArray[Any]) -> None:
-        """Check that rows are in the order in which transactions end, with those in flight last."""
+        """Check that rows are in the order in which transactions end, with transactions in flight last."""
         previous = np.concatenate(([self._end_ms], ends_ms[:-1]))
         slack = np.where(np.isfinite(previous), _SLACK_MS + _RELATIVE * np.abs(previous), 0.0)
         self._require(ends_ms >= previous - slack, numbers, "the row is out of order")

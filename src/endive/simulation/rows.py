@@ -1,4 +1,4 @@
-"""Convert results to Arrow rows: the schema that every engine writes and every reader relies on."""
+"""Convert results to Arrow rows, in the schema that all engines write and all readers expect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from endive.simulation.columns import COLUMNS, Kind
 from endive.transaction import TraceEvent, TransactionResult, TransactionStatus
 
 BATCH_ROWS = 65_536
-"""Number of rows of a batch; batches become row groups, so byte-identical files need the same number."""
+"""Number of rows per batch. Batches become row groups, so byte-identical files need the same number."""
 
 _ARROW: dict[Kind, pa.DataType] = {
     "id": pa.int64(),
@@ -31,7 +31,7 @@ def parquet_options(schema: pa.Schema) -> dict[str, Any]:
     """Return the encodings and the compression of Parquet files of rows.
 
     Times in milliseconds rarely repeat: a dictionary would cost time and space, and byte-stream splitting compresses them better.
-    Transaction ids increase. Everything else repeats. Compared with Parquet's defaults and zstd, files take 24 to 29% less space
+    Transaction ids increase. All other values repeat. Compared with Parquet's defaults and zstd, files take 24 to 29% less space
     and 55% less CPU time to write. zstd instead of lz4 would save 7 to 9% of the space and cost 24 to 32% more time.
     """
     split = {field.name: "BYTE_STREAM_SPLIT" for field in schema if pa.types.is_floating(field.type)}
@@ -46,7 +46,7 @@ def _name_leaf(field: pa.Field) -> str:
 
 Sink = Callable[[pa.RecordBatch], None]
 Progress = Callable[[float], None]
-"""Function that is called periodically with the clock of the run, in milliseconds."""
+"""Callback that periodically receives the clock of the run in milliseconds."""
 T = TypeVar("T")
 
 

@@ -1,4 +1,5 @@
 """Choose the engine of a run and run it.
+
 Rows do not depend on the engine, so ``auto`` selects the one that finishes first.
 """
 
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from endive.simulation.expected import ExpectedWork
 
 _REFERENCE_STEP_S = 15e-6
-"""CPU seconds of the reference engine per step with a latency, including its share of the transaction (benchmarks)."""
+"""CPU seconds of the reference engine per step with a latency, including a share of the transaction (benchmarks)."""
 _COMPILATION_S = 4.0
 _COMPILATION_OF_A_PATH_S = 2.0
-"""CPU seconds to compile a kernel, and for each commit path in it (benchmarks)."""
+"""CPU seconds to compile a kernel, and additionally per commit path (benchmarks)."""
 _PLAIN_COMPILATION = 3.0
 """Factor on these times for a kernel compiled by plain ``numba.njit``."""
 
@@ -34,14 +35,14 @@ class EngineError(ValueError):
 
 @dataclass(frozen=True)
 class Choice:
-    """An engine and the reason for it."""
+    """Engine, and the reason for choosing it."""
 
     engine: Literal["reference", "compiled"]
     why: str
     compiles: Literal["no", "first", "beside"] = "no"
     """Compilation of the kernel: none, before the run, or in the background during the run."""
     features: Features | None = None
-    """Features of the kernel that the compiled engine needs; None if it cannot run the configuration, or was not requested."""
+    """Features of the required kernel, or None if the compiled engine cannot run the configuration or was not requested."""
 
 
 def choose_engine(config: SimulationConfig, *, among_many: bool = False) -> Choice:
@@ -95,13 +96,13 @@ __all__ = ["EngineError", "Simulation"]
 
 
 class Simulation:
-    """One run of the model.
+    """Simulation run.
 
     ``run`` keeps all rows; ``stream`` forwards them in batches and keeps none. Both may be called again, with the same result. The
     engine is chosen once, when ``choice`` is first read.
 
     Args:
-        config: The run.
+        config: Configuration of the run.
         among_many: Whether similar runs follow, so that the run waits for the compilation of a kernel.
     """
 
@@ -111,7 +112,7 @@ class Simulation:
 
     @cached_property
     def choice(self) -> Choice:
-        """Engine that runs this configuration, and the reason for it.
+        """Engine that runs this configuration, and the reason for choosing it.
 
         Raises:
             EngineError: The requested engine cannot run the configuration.
@@ -132,7 +133,7 @@ class Simulation:
     def stream(self, sink: Sink, *, trace: Sink | None = None, progress: Progress | None = None) -> RunCounters:
         """Run to the end, passing result rows to ``sink`` and events to ``trace`` in batches.
 
-        Only the reference engine can trace, so it runs every run with ``trace``.
+        Only the reference engine can trace, so a run with ``trace`` uses it.
         """
         if trace is not None:
             if self.config.engine == "compiled":

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _MadeWhenAsked:
-    """The list of results of a ``Statistics``, made from its batches when it is read."""
+    """List of results of a ``Statistics``, created from its batches when it is read."""
 
     @overload
     def __get__(self, owner: None, kind: type) -> tuple[()]: ...
@@ -44,7 +44,7 @@ class _MadeWhenAsked:
 
 @dataclass
 class Statistics:
-    """A sink that keeps all rows as Arrow batches, and counts them.
+    """Sink that keeps all rows as Arrow batches, and counts them.
 
     ``transactions`` has them as objects, which takes about 30 µs each when it is read. To add a result, call
     ``record_transaction``.
@@ -68,7 +68,7 @@ class Statistics:
     _batches: list[pa.RecordBatch] = field(init=False, repr=False, compare=False)
     _results: list[TransactionResult] = field(init=False, repr=False, compare=False)
     _converted: int = field(init=False, repr=False, compare=False)
-    """Number of batches that are in ``_results``."""
+    """Number of batches that were converted to ``_results``."""
 
     def __repr__(self) -> str:
         """Return the counts, without the rows."""
@@ -82,7 +82,7 @@ class Statistics:
 
     @property
     def success_rate(self) -> float:
-        """Committed share of the transactions that ended; NaN if none ended."""
+        """Fraction of the ended transactions that committed; NaN if none ended."""
         ended = self.committed + self.aborted
         return self.committed / ended if ended else math.nan
 
@@ -108,7 +108,7 @@ class Statistics:
         return pa.Table.from_batches(self._batches, schema=RESULT_SCHEMA)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Return the rows as a pandas frame."""
+        """Return the rows as a pandas DataFrame."""
         frame: pd.DataFrame = self.to_table().to_pandas()
         return frame
 

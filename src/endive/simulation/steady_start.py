@@ -1,4 +1,4 @@
-"""Steady initial state of the tables of a run (``endive.table.steady``), from the commit rates of its classes."""
+"""Steady initial state of the tables of a run (``endive.table.steady``), derived from the commit rates of its classes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def start_steady(config: SimulationConfig, fixed: Collection[str] = ()) -> Simul
     """Return the configuration with tables that start in their steady state.
 
     Args:
-        config: A configuration with a built-in catalog that tracks metadata files; others are returned unchanged.
+        config: Configuration with a built-in catalog that tracks metadata files; others are returned unchanged.
         fixed: Keys among ``manifests``, ``delete_manifests`` and ``snapshots`` that keep the values of the table model.
     """
     catalog = config.catalog
@@ -46,7 +46,7 @@ def _most_snapshots(model: TableModel, limit_bytes: int | None) -> float:
 
 
 def _commits_by_table(config: SimulationConfig, commit_ms: float) -> list[list[CommitRate]]:
-    """Return the commits to each table, from all classes that are active at the start of the run."""
+    """Return the commit rates of each table, from all classes that are active at the start of the run."""
     tables: list[list[CommitRate]] = [[] for _ in range(config.workload.config.num_tables)]
     for cls in config.workload.config.workload_classes:
         path, settings = config.policy_of(cls).path, cls.settings or OperationSettings()
@@ -60,7 +60,7 @@ def _commits_by_table(config: SimulationConfig, commit_ms: float) -> list[list[C
 
 
 def _rates(config: SimulationConfig, cls: WorkloadClass, commit_ms: float) -> Iterator[tuple[type[Transaction], int, float]]:
-    """Yield the rates of a class by operation and table, per millisecond."""
+    """Yield the commit rates of a class by operation and table, per millisecond."""
     weights = {operation: weight / sum(cls.operations.values()) for operation, weight in cls.operations.items() if weight > 0.0}
     shares = _table_shares(config, cls)
     if not cls.arrivals.traced:
@@ -74,7 +74,7 @@ def _rates(config: SimulationConfig, cls: WorkloadClass, commit_ms: float) -> It
 
 
 def _class_rate(config: SimulationConfig, cls: WorkloadClass, commit_ms: float) -> float:
-    """Return the commits of a class per millisecond, if all of its transactions commit; 0 for a class that starts later.
+    """Return the commit rate of a class per millisecond if all of its transactions commit; 0 for a class that starts later.
 
     The rate of a schedule is its mean over the run. A class that starts within its first interval counts as active.
     """
@@ -101,7 +101,7 @@ def _table_shares(config: SimulationConfig, cls: WorkloadClass) -> dict[int, flo
 
 
 def _count_shares(cls: WorkloadClass, total: int) -> Sequence[tuple[int, float]]:
-    """Return the numbers of tables of a transaction with their probabilities."""
+    """Return the possible numbers of tables of a transaction, with their probabilities."""
     count = cls.tables_per_txn
     if not isinstance(count, ZipfCount):
         return ((min(count, total), 1.0),)
@@ -110,7 +110,7 @@ def _count_shares(cls: WorkloadClass, total: int) -> Sequence[tuple[int, float]]
 
 
 class _Half:
-    """Generator that returns the median."""
+    """Random source that always returns 0.5, the median."""
 
     def random_sample(self) -> float:
         return 0.5
@@ -118,9 +118,9 @@ class _Half:
 
 @dataclass(frozen=True)
 class _Gaps:
-    """Least time between two commits to one table, from median latencies.
+    """Minimum time between two commits to one table, from median latencies.
 
-    Each commit builds on the metadata of the one before: metadata and manifest list are read and written, then the pointer is
+    Each commit builds on the metadata of the previous commit: metadata and manifest list are read and written, then the pointer is
     swapped. A service writes the metadata itself and may commit several requests at once.
     """
 
@@ -128,7 +128,7 @@ class _Gaps:
     catalog: StoredCatalog
 
     def gap_ms(self, snapshots: int) -> float:
-        """Return the least time between two commits to a table with this number of snapshots; 0 for a custom object store."""
+        """Return the minimum time between commits to a table with this number of snapshots; 0 for a custom object store."""
         catalog = self.catalog
         if not isinstance(self.config.storage_provider, ProfiledProvider) or not isinstance(catalog.storage, ProfiledProvider):
             return 0.0

@@ -1,6 +1,6 @@
-"""Summarize a run while it is streamed: counts and sums by class and operation, without keeping rows.
+"""Summarize a run while it is streamed: counts and sums by class and operation, without storing rows.
 
-These cover the whole run. Rates and percentiles need a window and all rows: ``endive.analysis`` computes them.
+The summary covers the whole run. Rates and percentiles need a measurement window and all rows: ``endive.analysis`` computes them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class RunCounters:
 
 
 def counts_of(rows: pa.RecordBatch, column: str) -> Counter[str]:
-    """Count the values of a text column, without nulls."""
+    """Count the values of a text column, ignoring nulls."""
     pairs = pc.value_counts(pc.drop_null(rows.column(column))).to_pylist()
     return Counter({pair["values"]: pair["counts"] for pair in pairs})
 
@@ -58,7 +58,7 @@ class GroupSummary:
     sums: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_SUMS, 0))
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Count these rows."""
+        """Add rows to the summary."""
         statuses = counts_of(rows, "status")
         self.committed += statuses["committed"]
         self.aborted += statuses["aborted"]
@@ -68,7 +68,7 @@ class GroupSummary:
             self.sums[name] += pc.sum(rows.column(name)).as_py() or 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers."""
+        """Return the summary as plain numbers."""
         return {
             "transactions": self.committed + self.aborted + self.in_flight,
             "committed": self.committed,
@@ -89,7 +89,7 @@ class GroupSummary:
 
 
 class Summary:
-    """A sink for result rows that keeps their summary by class and operation."""
+    """Sink for result rows that keeps their summary by class and operation."""
 
     def __init__(self, duration_ms: float) -> None:
         self.duration_ms = duration_ms
@@ -123,7 +123,7 @@ class Summary:
 
 
 def _service(counts: Mapping[str, int | float], duration_ms: float) -> dict[str, Any]:
-    """Return the utilization of a catalog service, if there is one: means over the run, and over its requests."""
+    """Return the utilization of a catalog service as means over the run and over its requests; empty without a service."""
     requests = counts.get("service_requests", 0)
     if not requests:
         return {}

@@ -155,7 +155,8 @@ def find_load_axis(manifest: Inventory, key: str | None) -> LoadAxis | str:
         if types.get(column) not in (int, float):
             numbers = [name for name in varying(manifest.parameters) if types[name] in (int, float)]
             raise PipelineError(
-                f"--load {key}: no experiment has this number; numbers that vary: {', '.join(numbers) or 'none'}", usage=True
+                f"--load {key}: no experiment has this numeric parameter; parameters that vary: {', '.join(numbers) or 'none'}",
+                usage=True,
             )
         return LoadAxis(column)
     changing = varying_within_scenarios(manifest.parameters)

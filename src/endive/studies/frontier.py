@@ -76,7 +76,7 @@ def read_question(
     settings = given.over(settings)
     for name in ("vary", "until"):
         if getattr(settings, name) is None:
-            raise ConfigError(f"--{name}", [Problem("", f"is missing; give it here or as [frontier] {name} in the file")])
+            raise ConfigError(f"--{name}", [Problem("", f"is required; pass it, or set {name} under [frontier] in the file")])
     assert settings.vary is not None
     assert settings.until is not None
     condition = parse_condition(settings.until, RATES, "--until")
@@ -115,7 +115,7 @@ def _read_value(tree: Tree, key: str, overrides: Mapping[str, Any]) -> float | N
 def _make_search(settings: FrontierSettings, value: float | None, vary: str, path: Path) -> Search:
     start = value if settings.lowest is None else settings.lowest
     if start is None:
-        raise ConfigError("--from", [Problem("", f"is missing, and {path} has no {vary} between 0 and {MOST_MS:g} to start from")])
+        raise ConfigError("--from", [Problem("", f"is required, because {path} does not set {vary}")])
     lowest = start / FARTHEST if settings.lowest is None else settings.lowest
     highest = start * FARTHEST if settings.highest is None else settings.highest
     if settings.highest is not None and lowest >= highest:

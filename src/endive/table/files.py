@@ -1,4 +1,4 @@
-"""State of a table that costs depend on: its snapshots, and the number and size of its manifests.
+"""Table state that determines costs: its snapshots, and the number and size of its manifests.
 
 Each committed snapshot is a change that produces the next state. States are immutable and share their history, so a snapshot of the
 catalog needs no copy. The catalog owns the current state.
@@ -35,7 +35,7 @@ class TableModel:
     manifest_bytes: int = 7_100
     """Size of a new manifest."""
     manifest_header_bytes: int = 6_900
-    """Bytes that a merge saves for each manifest except one."""
+    """Size of the manifest header, which a merged manifest contains once."""
     min_count_to_merge: int = 100
     target_bytes: int = 8 * 1024 * 1024
     """Maximum size of a merged manifest."""
@@ -63,7 +63,7 @@ class SnapshotRecord:
     time_ms: float = 0.0
 
     def range_has(self, partitions: frozenset[int] | None) -> bool:
-        """Return whether a partition is within the range of those written, which is all that a manifest list records."""
+        """Return whether a partition is within the range of the written partitions, which a manifest list records."""
         if not partitions or not self.partitions:
             return partitions is None or self.partitions is None
         first, last = min(self.partitions), max(self.partitions)
@@ -78,9 +78,9 @@ class SnapshotRecord:
 class TableFiles:
     """Table at one point in time.
 
-    ``data_bytes`` is the total size of the ``data`` data manifests, ``delete_bytes`` that of the ``deletes`` delete manifests.
-    ``data_revision``, ``delete_revision`` and ``merges`` count the commits that changed the data manifests, changed the delete
-    manifests, and merged data manifests.
+    ``data_bytes`` is the total size of the ``data`` data manifests, ``delete_bytes`` the total size of the ``deletes`` delete
+    manifests. ``data_revision``, ``delete_revision`` and ``merges`` count the commits that changed the data manifests, changed the
+    delete manifests, and merged data manifests.
     """
 
     model: TableModel
@@ -96,7 +96,7 @@ class TableFiles:
     delete_revision: int = 0
     merges: int = 0
     initial_interval_ms: float = 0.0
-    """Interval at which the snapshots before the run were committed; 0: all at its start."""
+    """Interval between the snapshots committed before the run; 0 if all were committed at its start."""
 
     @classmethod
     def initial(cls, model: TableModel) -> TableFiles:
@@ -134,7 +134,7 @@ class TableFiles:
             record = record.parent
 
     def kept_by(self, traits: Traits, time_ms: float) -> int:
-        """Return the number of snapshots that an expiry that starts at ``time_ms`` retains."""
+        """Return the number of snapshots retained by an expiry that starts at ``time_ms``."""
         cutoff_ms = time_ms - traits.max_age_ms
         recorded = min(self.length, self.snapshots)
         young, record = 0, self.head

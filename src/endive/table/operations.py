@@ -1,6 +1,6 @@
 """Operations: their names, descriptions and traits in Iceberg's libraries.
 
-``OPERATION_FACTS`` determines codes, weights in configurations, labels of reports, and the operations of each commit path. The
+``OPERATION_FACTS`` determines the operations' codes, weights in configurations, labels in reports, and commit paths. The
 transactions are in ``endive.transaction.operation_classes``.
 """
 
@@ -26,14 +26,14 @@ def _merge_append(_: OperationSettings) -> Traits:
 
 
 def _overwrite(settings: OperationSettings) -> Traits:
-    """Return the traits of an overwrite; one by filter also replaces files added concurrently to its partitions."""
+    """Return the traits of an overwrite. An overwrite by filter also replaces files added concurrently to its partitions."""
     isolation = settings.isolation or "serializable"
     traits = _validated(isolation, changed=_ROWS_DELETED, removed=0) if settings.by == "files" else _validated(isolation)
     return replace(_removing(traits, settings, by_filter=settings.by == "filter"), kind=OVERWRITE, data=1)
 
 
 def _row_delta(settings: OperationSettings) -> Traits:
-    """Return the traits of a row delta; deletion vectors add no data and check all new delete manifests for vectors."""
+    """Return the traits of a row delta. Deletion vectors add no data and check all new delete manifests for vectors."""
     traits = _validated(settings.isolation or "serializable")
     if settings.deletes == "vectors":
         vectors = _CHANGED if traits.validates else 0
@@ -52,13 +52,13 @@ def _rewrite_files(settings: OperationSettings) -> Traits:
 
 
 def _replace_partitions(settings: OperationSettings) -> Traits:
-    """Return the traits of a dynamic overwrite: no validation by default, and validation never prunes."""
+    """Return the traits of a dynamic overwrite. By default it does not validate; its validation never prunes manifests."""
     traits = _validated(settings.isolation or "none")
     return replace(_removing(traits, settings, by_filter=True), kind=OVERWRITE, data=1, prunes=0)
 
 
 def _delete(settings: OperationSettings) -> Traits:
-    """Return the traits of a delete: no validation by default; with an isolation level, that of an overwrite by filter."""
+    """Return the traits of a delete: without validation by default, with an isolation level as an overwrite by filter."""
     traits = _validated(settings.isolation or "none")
     return replace(_removing(traits, settings, by_filter=True), kind=DELETE)
 
@@ -84,7 +84,7 @@ def _validated(isolation: Isolation, *, changed: int = _CHANGED, removed: int = 
 
 
 def _removing(traits: Traits, settings: OperationSettings, *, by_filter: bool) -> Traits:
-    """Return the traits with those of an operation that removes files from manifests."""
+    """Add the traits of an operation that removes files from manifests."""
     return replace(
         traits,
         hits=settings.manifests_hit,
@@ -153,12 +153,12 @@ OPERATION_FACTS: tuple[OperationFacts, ...] = (
 )
 
 OPERATION_CODES = {name: code for code, name in enumerate(sorted(facts.name for facts in OPERATION_FACTS))}
-"""Codes of the operations in the compiled engine: their positions in the sorted names, the order of their weights."""
+"""Codes of the operations in the compiled engine: positions in the sorted list of names, also the order of weights."""
 ICEBERG_OPERATIONS = frozenset(facts.name for facts in OPERATION_FACTS if facts.java is not None)
 PYICEBERG_OPERATIONS = frozenset(facts.name for facts in OPERATION_FACTS if facts.pyiceberg is not None)
 _SERIALIZABLE, _SNAPSHOT = OperationSettings(isolation="serializable"), OperationSettings(isolation="snapshot")
 VALIDATING = frozenset(facts.name for facts in OPERATION_FACTS if facts.java and facts.java(_SERIALIZABLE).validates)
-"""Operations that can validate concurrent changes."""
+"""Operations that can validate against concurrent changes."""
 ISOLATED = frozenset(facts.name for facts in OPERATION_FACTS if facts.java and facts.java(_SERIALIZABLE) != facts.java(_SNAPSHOT))
 """Operations whose validation depends on the isolation level."""
 OPERATION_WORDS = {facts.name: facts.word or facts.name.replace("_", " ") for facts in OPERATION_FACTS}

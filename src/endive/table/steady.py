@@ -1,7 +1,7 @@
-"""Steady state of a table: the manifests and snapshots that merging, rewrites and expiry keep, given the rates of commits.
+"""Steady state of a table: the manifests and snapshots that merging, rewrites and expiry retain at the given commit rates.
 
-Manifests accumulate between merges, so their number is a saw-tooth, and a table starts at a uniformly drawn point of it. A table
-with expiry starts with the snapshots that its retention keeps. Unbounded state starts with the numbers of ``TableModel``.
+Manifests accumulate between merges, so their number is a saw-tooth function of time, and a table starts at a uniformly drawn point
+of the cycle. A table with expiry starts with the retained snapshots. Unbounded state starts with the numbers of ``TableModel``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from endive.table.traits import Traits
 
 @dataclass(frozen=True, slots=True)
 class CommitRate:
-    """Commits of one operation to a table. ``is_regular``: at constant intervals, otherwise as a Poisson process."""
+    """Rate of commits of one operation to a table. ``is_regular``: constant intervals; otherwise a Poisson process."""
 
     traits: tuple[Traits, ...]
     """Traits of each snapshot of a commit."""
@@ -27,7 +27,7 @@ class CommitRate:
 
     @property
     def snapshots(self) -> int:
-        """Number of snapshots that a commit makes."""
+        """Number of snapshots that a commit creates."""
         return sum(each.kind != NO_SNAPSHOT for each in self.traits)
 
     @property
@@ -57,11 +57,11 @@ def steady_files(
 
     Args:
         model: Initial numbers of ``fixed`` and unbounded state.
-        commits: Commits to the table.
-        rng: Source of three uniforms: data manifests, delete manifests, time since the last expiry.
-        fixed: Those of ``manifests``, ``delete_manifests`` and ``snapshots`` that are given.
-        gap_ms: Function that returns the least time between two commits to a table with this number of snapshots.
-        most_snapshots: Number of snapshots at which the catalog rejects further ones.
+        commits: Commit rates of the table.
+        rng: Source of three uniform random numbers: data manifests, delete manifests, time since the last expiry.
+        fixed: Names among ``manifests``, ``delete_manifests`` and ``snapshots`` that keep their initial numbers.
+        gap_ms: Function that returns the minimum time between two commits to a table with this number of snapshots.
+        most_snapshots: Number of snapshots at which the catalog rejects further snapshots.
     """
     u_data, u_deletes, u_expiry = rng.random_sample(), rng.random_sample(), rng.random_sample()
     files = TableFiles.initial(model)
@@ -79,7 +79,7 @@ def steady_files(
 
 
 def _manifests(model: TableModel, commits: Sequence[CommitRate], u: float, *, deletes: bool) -> tuple[int, int] | None:
-    """Return the number of data or delete manifests and their bytes; None if they do not grow, or grow without bound."""
+    """Return the number of data or delete manifests and their size in bytes, or None if they do not grow or are unbounded."""
     rewrites = [each for each in commits if each.replaces_all]
     added_per_ms = sum(each.per_ms * each.added(deletes) for each in commits if not each.replaces_all)
     merging_per_ms = sum(each.per_ms for each in commits if each.merges(deletes))
@@ -97,9 +97,9 @@ def _manifests(model: TableModel, commits: Sequence[CommitRate], u: float, *, de
 
 
 def _tooth(model: TableModel, added_per_merge: float) -> float:
-    """Return the number of manifests that a table adds from one merge to the next; infinite if none are merged.
+    """Return the number of manifests added from one merge to the next; infinite without merges.
 
-    A merging commit merges if it finds ``min_count_to_merge`` manifests, including its own, or a full bin.
+    A merging commit merges if there are ``min_count_to_merge`` manifests, including its own, or a full bin.
     """
     per_bin = model.target_bytes // model.manifest_bytes
     if not model.merge_manifests or per_bin < 2:
@@ -111,7 +111,7 @@ def _tooth(model: TableModel, added_per_merge: float) -> float:
 def _retained(
     commits: Sequence[CommitRate], u: float, gap_ms: Callable[[int], float], most_snapshots: float
 ) -> tuple[int, float] | None:
-    """Return the number of snapshots that expiry keeps and the interval between them; None without expiry."""
+    """Return the number of snapshots that expiry retains and the interval between them, or None without expiry."""
     expiries = [each for each in commits if not each.snapshots]
     offered = sum(each.per_ms * each.snapshots for each in commits)
     if not expiries or offered <= 0.0:
@@ -127,7 +127,7 @@ def _retained(
 
 
 def _sustained(offered: float, is_possible: Callable[[float], bool]) -> float:
-    """Return the rate of commits that a table sustains: the offered one, or the highest that is possible."""
+    """Return the commit rate that a table sustains: the offered rate, or the maximum possible rate."""
     if is_possible(offered):
         return offered
     low, high = 0.0, offered

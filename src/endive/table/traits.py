@@ -1,6 +1,6 @@
 """Traits of Iceberg operations: their effects on a table, and the concurrent snapshots that they validate.
 
-Both engines read ``Traits``, whose fields are numbers. A kind of snapshot is a bit, so a set of kinds is a mask.
+Both engines use ``Traits``, whose fields are numbers. Each kind of snapshot is a bit, so a set of kinds is a mask.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Isolation = Literal["none", "snapshot", "serializable"]
 
 @dataclass(frozen=True, slots=True)
 class OperationSettings:
-    """Settings of an operation that its costs depend on.
+    """Settings that determine the costs of an operation.
 
-    If ``isolation`` is None, the default of the operation applies. ``manifests_hit`` data manifests contain files that it removes;
-    ``manifests_missed`` are read but contain none. An expiry retains the snapshots of the last
+    If ``isolation`` is None, the default of the operation applies. ``manifests_hit`` data manifests contain files that the
+    operation removes; ``manifests_missed`` are read but contain none. An expiry retains the snapshots of the last
     ``max_snapshot_age_ms``, and at least ``min_snapshots_to_keep`` (Iceberg's ``history.expire.*``).
     """
 
@@ -35,7 +35,7 @@ class OperationSettings:
     commits_per_job: int = 1
     """Number of commits of a ``rewrite_files`` job (partial progress)."""
     max_failed_commits: int | None = None
-    """Number of failed commits after which such a job ends with the next failure; None for no limit."""
+    """Maximum number of failed commits of a ``rewrite_files`` job; None for no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +45,19 @@ class Traits:
     kind: int
     """Kind of the new snapshot."""
     validates: int = 0
-    """Kinds of snapshots that validation reads the manifest lists of, newest first."""
+    """Kinds of snapshots whose manifest lists validation reads, newest first."""
     reads_added: int = 0
-    """Kinds of snapshots that validation checks for added files in new data manifests."""
+    """Kinds of snapshots whose new data manifests validation checks for added files."""
     reads_removed: int = 0
-    """Kinds of snapshots that validation checks for removed files in new data manifests."""
+    """Kinds of snapshots whose new data manifests validation checks for removed files."""
     reads_deletes: int = 0
-    """Kinds of snapshots that validation reads the new delete manifests of."""
+    """Kinds of snapshots whose new delete manifests validation reads."""
     reads_vectors: int = 0
-    """Kinds of snapshots that validation checks for deletion vectors in new delete manifests, in all partitions."""
+    """Kinds of snapshots whose new delete manifests validation checks for deletion vectors, in all partitions."""
     prunes: int = 0
-    """1: validation skips manifests with a partition range that contains none of the written partitions."""
+    """1 if validation skips manifests whose partition range contains none of the written partitions."""
     conflicts: int = 0
-    """Kinds of snapshots that can be a real conflict if partitions overlap."""
+    """Kinds of snapshots that can be real conflicts if partitions overlap."""
     exempt_marks: int = 0
     """Flags that exempt a snapshot from being a conflict."""
     data: int = 0
@@ -65,25 +65,25 @@ class Traits:
     deletes: int = 0
     """Number of new delete manifests."""
     hits: int = 0
-    """Number of data manifests that contain removed files and are rewritten. ``ALL_MANIFESTS``: all."""
+    """Number of data manifests that contain removed files and are rewritten; ``ALL_MANIFESTS`` for all."""
     reads_per_hit: int = 1
     misses: int = 0
-    """Number of data manifests that are read but contain no removed file."""
+    """Number of data manifests that are read but contain no removed files."""
     matches_new: int = 0
-    """1: concurrently added manifests are read too, and rewritten if partitions overlap."""
+    """1 if concurrently added manifests are also read, and rewritten if partitions overlap."""
     filters_deletes: int = 0
-    """1: every delete manifest of the table is read once."""
+    """1 if every delete manifest of the table is read once."""
     merges: int = 0
-    """1: manifests are merged at ``min_count_to_merge``."""
+    """1 if manifests are merged at ``min_count_to_merge``."""
     list_after: int = 0
-    """1: the manifest list is read again after the commit."""
+    """1 if the manifest list is read again after the commit."""
     min_snapshots: int = 0
-    """Expiry: number of snapshots that are retained at any age."""
+    """Number of snapshots that an expiry retains at any age."""
     max_age_ms: float = 0.0
-    """Expiry: age up to which all snapshots are retained."""
+    """Age up to which an expiry retains all snapshots."""
     passes: int = 1
     """Number of passes of validation over removed files and over deletes."""
     lists_each: int = 0
-    """1: each pass reads the manifest lists again."""
+    """1 if each pass reads the manifest lists again."""
     keeps_nothing: int = 0
-    """1: a retry reuses nothing that the previous attempt read or wrote."""
+    """1 if a retry reuses nothing that the previous attempt read or wrote."""

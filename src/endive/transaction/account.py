@@ -48,11 +48,11 @@ class Account:
         self.attempt = 0
         self.commit_latency_ms = 0.0
         self.commit_started_ms = 0.0
-        """Start of the current or last commit; a restart starts another one."""
+        """Start of the current or last commit; a restart begins a new one."""
         self.entered_ms = -1.0
-        """Start of the first commit; -1 before."""
+        """Start of the first commit; -1 before it."""
         self.deadline_ms = math.inf
-        """Time at which the client cancels the operation: none before its first retry or restart, nor after its commit."""
+        """Time at which the client cancels the operation; infinite before its first retry or restart and after its commit."""
         self.installed: tuple[TableFiles, ...] = ()
         """Written tables after the commit, if the catalog tracks them."""
         self.times = dict.fromkeys(accesses.TIMES, 0.0)
@@ -67,7 +67,7 @@ class Account:
             self.trace(TraceEvent(self.now_ms, self.txn.txn_id, event, kind, count, duration_ms, self.attempt))
 
     def _emit_versions(self, event: str, snapshot: CatalogSnapshot, tables: list[int], duration_ms: float) -> None:
-        """Trace the versions that were read or that a commit is based on, such as ``0:3 2:7`` (table:version)."""
+        """Trace the versions that were read or that a commit is based on, for example ``0:3 2:7`` (table:version)."""
         if self.trace is not None:
             versions = " ".join(f"{table_id}:{snapshot.get_table(table_id).version}" for table_id in tables)
             self._emit(event, kind=versions, duration_ms=duration_ms)
@@ -84,7 +84,7 @@ class Account:
         self._emit(event, duration_ms=duration_ms)
 
     def _cancel(self, component: str) -> Steps:
-        """Wait until the deadline, which a step would exceed. Raises RequestFailedError there."""
+        """Wait until the deadline and raise RequestFailedError, because the next step would exceed it."""
         left_ms = self.deadline_ms - self.now_ms
         yield left_ms
         self.now_ms += left_ms
@@ -113,7 +113,7 @@ class Account:
     def _batches(
         self, access: accesses.FileAccess, count: int, size: int, parallel: int = 1, component: str = accesses.PER_ATTEMPT_IO
     ) -> Steps:
-        """Access ``count`` objects in batches of ``parallel``; the latency of a batch is that of its slowest request."""
+        """Access ``count`` objects in batches of ``parallel``; a batch takes as long as its slowest request."""
         slowest_ms = self.storage.slowest_read_ms if access.reading else self.storage.slowest_write_ms
         times, counts, failures = self.times, self.counts, self.policy.failures
         computes = self.policy.client_time is not None
@@ -156,7 +156,7 @@ class Account:
         return duration_ms
 
     def _fails(self, probability: float) -> bool:
-        """Draw whether a failure of this probability occurs. A probability of 0 draws nothing."""
+        """Draw whether a failure with this probability occurs. A probability of 0 draws nothing."""
         return probability > 0.0 and self.streams.stream(Purpose.FAILURE).random_sample() < probability
 
     def _fatal_error(self, requests: int, latency_ms: float, component: str) -> Steps:
@@ -236,7 +236,7 @@ class Account:
         return orphaned_files(unclean, counts["installs"], written, counts[accesses.FILE_DELETE.counter])
 
     def _table_state(self) -> dict[str, int]:
-        """Return the columns of the state of the written tables after the commit: the largest of each."""
+        """Return the state columns of the written tables after the commit: the maximum over the tables."""
         if not self.installed:
             return {}
         return {

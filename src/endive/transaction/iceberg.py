@@ -50,17 +50,17 @@ class Handle:
     lost: int = 0
     """Number of manifest lists and merged manifests of failed attempts."""
     made: int = 0
-    """Number of manifests that the operation has written, without merged ones."""
+    """Number of manifests that the operation has written, without merged manifests."""
     merged: bool = False
     """True if the last attempt merged its new manifests."""
     bins: int = 0
     """Number of full bins that are already merged."""
     own: int = 0
-    """Number of snapshots since the start that are commits of the same job."""
+    """Number of snapshots since the start that were committed by the same job."""
 
 
 def review(files: TableFiles, handle: Handle, traits: Traits, partitions: frozenset[int] | None) -> validation.Review:
-    """Review the snapshots since the start of the operation, newest first, if it validates any."""
+    """Review the snapshots since the start of the operation, newest first, if the operation validates."""
     found = validation.nothing_found()
     if validation.reads_history(traits):
         unseen = files.length - handle.length
@@ -86,7 +86,7 @@ class IcebergLifecycle(Lifecycle):
                 self.txn.job.versions = {table_id: handle.version for table_id, handle in handles.items()}
 
     def _delete_useless(self, handles: dict[int, Handle]) -> Steps:
-        """Delete all files that were written, after an abort."""
+        """Delete all files that the operation has written, after an abort."""
         for handle in handles.values():
             yield from self._batches(accesses.FILE_DELETE, validation.files_made(handle, self.txn.get_traits()), 0)
 

@@ -30,22 +30,22 @@ class ConflictDetector(ABC):
 
     @abstractmethod
     def is_real_conflict(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
-        """Return whether the changes between the snapshots conflict with the transaction."""
+        """Return whether the changes between the snapshots are a real conflict with the transaction."""
 
     def changes_same_files(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
-        """Return whether the changes concern files of the transaction, for any operation. Used by declarative protocols."""
+        """Return whether the changes affect files of the transaction, for any operation. Used by declarative protocols."""
         return self.is_real_conflict(txn, current_snapshot, start_snapshot)
 
     def bind(self, rng: RandomSource) -> ConflictDetector:
-        """Return the detector with another source of randomness: each transaction has its own stream."""
+        """Return the detector with another source of randomness: each transaction has a separate stream."""
         return self
 
 
 class Transaction(ABC):
     """Operation on tables of one table group, from submission to commit or abort.
 
-    A subclass defines the costs of the operation and whether it can conflict; the commit protocol is that of the commit path
-    (``endive.transaction.paths``). If ``partitions_written`` is None, the transaction may write to any partition.
+    A subclass defines the costs of the operation and whether it can conflict. The commit path (``endive.transaction.paths``)
+    defines the commit protocol. If ``partitions_written`` is None, the transaction may write to any partition.
     """
 
     operation_type: ClassVar[str]
@@ -77,13 +77,13 @@ class Transaction(ABC):
         self.batch = _ALONE
         """File batches that the transaction commits, if its class has a committer."""
         self.known_versions: dict[int, int] | None = None
-        """Versions of the tables cached by the writer; None without a cache."""
+        """Versions of the tables cached by the writer, or None without a cache."""
         self.handles: TableHandles | None = None
-        """Table handles of the writer; None if it loads tables for each transaction."""
+        """Cached table handles of the writer, or None if it loads tables for each transaction."""
         self.backoff_state_ms: float | None = None
-        """Backoff state that the writer keeps between transactions, if its kind of backoff has one."""
+        """Backoff state that the writer keeps between transactions, or None."""
         self.job: Job | None = None
-        """Job that the transaction is a commit of, if the job has several."""
+        """Job with several commits that the transaction belongs to, or None."""
         self.lifecycle: Lifecycle | None = None
         """Progress of the transaction; set by ``execute``."""
 
@@ -102,7 +102,8 @@ class Transaction(ABC):
     ) -> Generator[Step, None, TransactionResult]:
         """Run the transaction: yield latencies in milliseconds (or waits, see ``endive.steps``) and return the result.
 
-        With ``streams``, the catalog, the store and the detector draw from the transaction's streams, otherwise from their own.
+        With ``streams``, the catalog, the object store and the detector draw from the transaction's streams; otherwise from their
+        own generators.
         """
         from endive.transaction.policy import CommitPolicy
 
@@ -129,10 +130,11 @@ class Transaction(ABC):
         """Return whether a real conflict fails the attempt; the policy then aborts, merges or restarts."""
 
     def get_per_attempt_cost(self, ml_append_mode: bool) -> ConflictCost:
-        """Return the cost of an attempt that writes manifests: the first one, and each one after an overlap.
+        """Return the cost of an attempt that writes manifests: the first attempt, and each attempt after an overlap.
 
-        For each written table it reads the manifest list, writes a manifest and writes the list. With ML+ it appends to the list,
-        which is not part of this cost. After an overlap of only some tables, the cost is proportional to their number.
+        For each written table the attempt reads the manifest list, writes a manifest and writes the manifest list. With ML+ it
+        appends to the manifest list, which is not part of this cost. If only some tables overlap, the cost is proportional to their
+        number.
         """
         tables = len(self.tables_written)
         return ConflictCost(
@@ -148,7 +150,7 @@ class Transaction(ABC):
     def get_traits(self) -> Traits:
         """Return the traits of the operation on Iceberg's commit paths.
 
-        A custom operation has those of a merge append, or of an overwrite if it can conflict.
+        A custom operation has the traits of a merge append, or of an overwrite if it can conflict.
         """
         if self.operation_type in ICEBERG_OPERATIONS:
             return traits_of(self.operation_type, self.settings)

@@ -64,7 +64,7 @@ class Lifecycle(Account):
         self.catalog = bound.restrict(txn.tables_read)
         handles = txn.handles if self.policy.path.keeps_files else None
         self._kept_snapshot = None if handles is None else self.catalog.keep_handles(handles)
-        """State from which a writer with a kept table handle starts; None if it has to read the catalog."""
+        """Cached state from which the transaction starts, or None if it must read the catalog."""
         self.handles_metadata = self.policy.handles_metadata(server_writes=bound.takes_requirements)
         self.detector = conflict_detector
         self._bind_detector = streams is not None
@@ -73,7 +73,7 @@ class Lifecycle(Account):
         self._tracks_files = bool(self._written) and getattr(catalog, "table_model", None) is not None
         self.manifest_lists = manifest_lists or ManifestLists(max(txn.tables_read, default=0) + 1)
         self.known = txn.known_versions
-        """Versions of the tables cached by the writer; None without a cache."""
+        """Versions of the tables cached by the writer, or None without a cache."""
         self.backoff_state_ms = self.policy.backoff.base_ms if txn.backoff_state_ms is None else txn.backoff_state_ms
 
     def _snapshots(self) -> tuple[Traits, ...]:
@@ -81,7 +81,7 @@ class Lifecycle(Account):
         return (self.txn.get_traits(),)
 
     def _table_changes(self) -> dict[str, Mapping[int, TableChanges]]:
-        """Return the changes of the tables as an argument of ``commit``, for a catalog that tracks metadata files."""
+        """Return the table changes, the argument ``changes`` of ``commit``, for a catalog that tracks metadata files."""
         if not self._tracks_files:
             return {}
         snapshots, time_ms = self._snapshots(), self.commit_started_ms
@@ -93,7 +93,7 @@ class Lifecycle(Account):
         }
 
     def _partitions(self, table_id: int) -> frozenset[int] | None:
-        """Return the written partitions of a table; None if they are not tracked."""
+        """Return the written partitions of a table, or None if they are not tracked."""
         written = self.txn.partitions_written
         return None if written is None else written.get(table_id, frozenset())
 
@@ -144,7 +144,7 @@ class Lifecycle(Account):
         return snapshot
 
     def _tables_to_load(self, snapshot: CatalogSnapshot) -> int:
-        """Return the number of tables to load: all, or with a cache those that have changed."""
+        """Return the number of tables to load: all tables, or with a cache the changed ones."""
         if self.known is None:
             return len(self.txn.tables_read)
         versions = {table_id: snapshot.get_table(table_id).version for table_id in self.txn.tables_read}
@@ -173,7 +173,7 @@ class Lifecycle(Account):
             snapshot = current
 
     def _lost_attempt(self) -> Steps:
-        """Abort after the last retry or at a timeout, otherwise back off."""
+        """Abort after the last retry or at a timeout; otherwise back off."""
         policy = self.policy
         if self.attempt >= self.max_retries:
             raise AbortError(types.MAX_RETRIES_EXCEEDED)
@@ -248,7 +248,7 @@ class Lifecycle(Account):
     def _check_status(self, failures: Failures) -> Steps:
         """Read the catalog to determine the outcome of a commit.
 
-        A check that fails, or whose response is lost, is followed by another one. Raises RequestFailedError after the last one.
+        If a check fails, or its response is lost, another check follows. Raises RequestFailedError after the last one.
         """
         check = 0
         while True:
@@ -307,7 +307,7 @@ class Lifecycle(Account):
         yield from self._pay(reads + writes, accesses.CONFLICT_IO)
 
     def _make_manifests(self, tables: Sequence[int], append: bool) -> Steps:
-        """Write the manifests of an attempt: for each table read the list, write a manifest, and write or append to the list."""
+        """Write the manifests of an attempt: read each manifest list, write a manifest, and write or append to the list."""
         lists = self.manifest_lists
         cost = self.txn.get_per_attempt_cost(self.ml_append_mode)
         if len(tables) < len(self._written):

@@ -19,7 +19,7 @@ class ManifestListCounters:
 
 
 class ManifestLists:
-    """Manifest list of each table. A list above ``seal_threshold_bytes`` is sealed; 0 never seals.
+    """Manifest list of each table. A list larger than ``seal_threshold_bytes`` is sealed; 0 disables sealing.
 
     Offsets continue to grow when a list is rewritten, so an append to the old list fails.
     """
@@ -36,7 +36,7 @@ class ManifestLists:
         return self._offsets[table_id], self._sealed[table_id]
 
     def append(self, table_id: int, expected_offset: int, entry_bytes: int) -> bool:
-        """Append if the list still ends at ``expected_offset`` and is not sealed."""
+        """Append an entry if the list still ends at ``expected_offset`` and is not sealed."""
         if self._sealed[table_id] or self._offsets[table_id] != expected_offset:
             self.counters.manifest_append_physical_failure += 1
             return False
@@ -47,7 +47,7 @@ class ManifestLists:
         return True
 
     def replace_sealed(self, table_id: int) -> None:
-        """Replace a sealed list by a new one; without effect if another transaction has replaced it."""
+        """Replace a sealed list by a new one, unless another transaction has replaced it."""
         if self._sealed[table_id]:
             self._starts[table_id] = self._offsets[table_id]
             self._sealed[table_id] = False

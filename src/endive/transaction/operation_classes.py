@@ -68,7 +68,7 @@ class OverwriteTransaction(Transaction):
         return True
 
     def get_conflict_cost(self, n_snapshots_behind: int, ml_append_mode: bool) -> ConflictCost:
-        """Return one read of a historical manifest list per concurrent snapshot, if the operation validates."""
+        """Return the cost of reading one historical manifest list per concurrent snapshot, if the operation validates."""
         return ConflictCost(historical_ml_reads=n_snapshots_behind if self.can_have_real_conflict() else 0)
 
 

@@ -1,7 +1,7 @@
 """Jobs with several commits: partial progress of a compaction.
 
-Each commit is a separate transaction with its own row. The first one reads the table and starts the job; each of them validates
-from the snapshot at which the job started. Commits are spread evenly over the runtime of the job, one at a time.
+Each commit is a separate transaction with a separate row. The first one reads the table and starts the job; each one validates from
+the snapshot at which the job started. Commits are spread evenly over the runtime of the job, one at a time.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ class Job:
     number: int = 1
     """Number of the current commit, from 1."""
     start_ms: float = 0.0
-    """Time at which the work began, after the table was read."""
+    """Start of the work, after the table was read."""
     start: CatalogSnapshot | None = None
-    """Snapshot at which the job started, from its first commit on."""
+    """Snapshot at which the job started; set by its first commit."""
     versions: dict[int, int] = field(default_factory=dict)
-    """Version of each written table that the job has last seen or written."""
+    """Version of each written table that the job last read or wrote."""
     installs: int = 0
-    """Number of times that a commit of the job has taken effect."""
+    """Number of installed commits of the job."""
     failed: int = 0
 
     def advance(self, result: TransactionResult) -> bool:
         """Account for a commit that has ended; return whether another one follows.
 
-        A job ends with its last commit, after more than ``max_failed_commits`` failed ones, and if its client crashes.
+        A job ends with its last commit, with the first failed commit beyond ``max_failed_commits``, or if its client crashes.
         """
         self.installs += result.installs
         self.failed += result.status is TransactionStatus.ABORTED

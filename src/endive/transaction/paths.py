@@ -1,6 +1,6 @@
 """Commit paths: one record per commit protocol.
 
-Other modules use the fields of the record and do not compare names.
+Other modules use the fields of the record instead of comparing names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from endive.transaction.pyiceberg import PyIcebergLifecycle
 
 
 class CatalogLoads(NamedTuple):
-    """Number of catalog reads for each transaction, each retry and each commit."""
+    """Number of catalog reads per transaction, per retry and per commit."""
 
     per_transaction: int
     per_retry: int
@@ -30,7 +30,7 @@ class CatalogLoads(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CommitPath:
-    """Facts about one commit path.
+    """Properties of one commit path.
 
     Attributes:
         name: Value of the configuration key ``commit_path``.
@@ -83,7 +83,7 @@ ICEBERG_RETRY_PROPERTIES: Mapping[str, str] = MappingProxyType(
         "commit.retry.total-timeout-ms": "total_timeout_ms",
     }
 )
-"""Iceberg's table properties for retries, and the configuration keys of the same meaning."""
+"""Configuration keys that are equivalent to Iceberg's table properties for retries, by property."""
 
 ENDIVE = CommitPath(
     name="endive",
@@ -152,11 +152,11 @@ PROTOCOL = CommitPath(
     timeout_from_retry=0,
     retry_properties=MappingProxyType({}),
 )
-"""Path of all declarative protocols; ``protocol_path`` fills in the facts of one."""
+"""Commit path of all declarative protocols; ``protocol_path`` fills in the properties of one protocol."""
 
 
 def protocol_path(protocol: Protocol) -> CommitPath:
-    """Return the commit path of a protocol. Its catalog requests are counted in a column, so it has no loads."""
+    """Return the commit path of a protocol. It has no loads, because its catalog requests are counted in a column."""
     return replace(
         PROTOCOL,
         name=protocol.name,

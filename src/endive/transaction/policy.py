@@ -83,7 +83,7 @@ class Backoff:
     """Backoff before retries; ``endive.arithmetic.backoff`` has the formula of each kind.
 
     ``exponential`` is min(base x multiplier^(retry - 1), max), randomized by +- jitter, or by + jitter if ``upwards``. Of the other
-    kinds, ``aimd``, ``retry_after`` and ``linear`` use ``jitter``; the base of ``retry_after`` is that of the service.
+    kinds, ``aimd``, ``retry_after`` and ``linear`` use ``jitter``; ``retry_after`` uses the base of the service.
     """
 
     enabled: bool = False
@@ -139,18 +139,18 @@ class CommitPolicy:
     conflicting_manifests: ManifestCount = field(default_factory=ManifestCount)
     max_parallel: int = 4
     table_metadata_inlined: bool = True
-    """True if the catalog stores table metadata; only of commit paths that do not always write metadata.json."""
+    """True if the catalog stores table metadata. Only for commit paths that do not always write metadata.json."""
     manifest_list_entry_bytes: int = 50
     linearization: float = 1.0
     sizes: ObjectSizes = field(default_factory=ObjectSizes)
     table_handle: TableHandle = "loaded"
-    """``kept``: a writer caches the table and reloads its metadata only if it has changed."""
+    """``kept``: a writer uses a cached table handle and reloads metadata only if it has changed; ``loaded``: no cache."""
     client_time: QuantileDistribution | None = None
     """Client CPU time per request to the object store or the catalog, in ms."""
 
     @property
     def path(self) -> CommitPath:
-        """Facts about the commit path."""
+        """Properties of the commit path."""
         from endive.transaction.paths import COMMIT_PATHS, protocol_path
 
         return COMMIT_PATHS[self.commit_path] if self.protocol is None else protocol_path(self.protocol)
@@ -161,5 +161,5 @@ class CommitPolicy:
         return self.operation_timeout_ms if limited and self.operation_timeout_ms is not None else math.inf
 
     def handles_metadata(self, *, server_writes: bool) -> bool:
-        """Return whether clients read and write metadata.json; ``server_writes`` is True if the server of the catalog does."""
+        """Return whether clients read and write metadata.json; ``server_writes`` is True if the catalog server writes it."""
         return self.protocol is None and not server_writes and (self.path.always_writes_metadata or not self.table_metadata_inlined)

@@ -1,6 +1,6 @@
-"""Commit protocols as values: steps, commit point, conflicts and checkpoints of a client of a table format.
+"""Declarative commit protocols: steps, commit point, conflicts and checkpoints of a client of a table format.
 
-``endive.protocols`` reads them from TOML files; ``endive.transaction.data_path`` runs them on the reference engine.
+``endive.protocols`` reads them from TOML files; ``endive.transaction.protocol_path`` runs them on the reference engine.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ SERVICE_POINTS = frozenset({"insert", "ratify"})
 class ProtocolStep:
     """Requests of one kind in a phase of a transaction.
 
-    Their number is ``count`` plus each ``per_`` factor times its quantity, rounded down. The versions behind are those that the
-    client learns about in the same phase; attempts are the failed ones so far; log entries are those since the last checkpoint.
+    Their number is ``count`` plus each ``per_`` factor times its quantity, rounded down. The quantities are the versions that the
+    client learns about in the same phase, its failed attempts so far, the data files of the tables, and the log entries since the
+    last checkpoint.
     """
 
     operation: StepOperation
@@ -44,14 +45,14 @@ class ProtocolStep:
     per_file: float = 0.0
     per_log_entry: float = 0.0
     parallel: bool = False
-    """True: requests run in batches of ``max_parallel``; False: sequentially."""
+    """True if requests run in batches of ``max_parallel``; False if they run sequentially."""
     attempts: StepAttempts = "each"
     discovers: bool = False
     """True if the response shows the current version of the table."""
     checks: bool = False
-    """True if the attempt is lost after this step when the version has changed since the attempt began."""
+    """True if the attempt fails after this step when the version has changed since the attempt began."""
     with_next: bool = False
-    """True if the request runs concurrently with that of the next step."""
+    """True if the request runs concurrently with the request of the next step."""
     publishes: bool = False
     """True if the step publishes all ratified commits."""
 
@@ -109,6 +110,6 @@ class Protocol:
 
     @property
     def discovers_again(self) -> bool:
-        """True if the client learns the current version after a lost attempt."""
+        """True if the client learns the current version after a failed attempt."""
         again = (*self.phase("after_loss"), *(step for step in self.phase("attempt") if step.attempts != "first"))
         return any(step.discovers for step in again)

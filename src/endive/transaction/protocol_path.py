@@ -36,13 +36,13 @@ _KINDS = {
     "checkpoint": (MANIFEST_FILE, "manifest_file_reads", "manifest_file_writes"),
     "data": (MANIFEST_FILE, "data_reads", "data_writes"),
 }
-"""Kind of object of the store, counter of reads and counter of writes by kind of object of a protocol."""
+"""Kind of object in the object store, read counter and write counter, by kind of object of a protocol."""
 CATALOG_COUNTER = "catalog_requests"
 _ADD_NO_FILE = frozenset({"delete"})
 
 
 def access_of(step: ProtocolStep) -> FileAccess:
-    """Return the kind of access of a step to the object store."""
+    """Return the kind of access to the object store of a step."""
     if step.operation == "delete":
         return accesses.FILE_DELETE
     kind, reads, writes = _KINDS[step.object or "manifest"]
@@ -168,11 +168,17 @@ class ProtocolLifecycle(Lifecycle):
         count = self._count(step)
         if step.operation in CATALOG_OPERATIONS:
             for _ in range(count):
-                yield from self._read_catalog()
-                self.counts[CATALOG_COUNTER] += 1
+                yield from self._request_catalog()
         else:
             parallel = self.policy.max_parallel if step.parallel else 1
             yield from self._batches(access_of(step), count, self._size(step), parallel, component)
+
+    def _request_catalog(self) -> Generator[Step, None, CatalogSnapshot]:
+        """Send a request or statement to the catalog, and count it."""
+        snapshot = yield from self._read_catalog()
+        self.counts[CATALOG_COUNTER] += 1
+        self._emit("io", CATALOG_COUNTER)
+        return snapshot
 
     def _run_pair(self, one: ProtocolStep, other: ProtocolStep, component: str) -> Steps:
         """Run two requests concurrently."""
@@ -188,8 +194,7 @@ class ProtocolLifecycle(Lifecycle):
     def _discover(self, step: ProtocolStep, component: str) -> Steps:
         """Run a request that shows the current version."""
         if step.operation in CATALOG_OPERATIONS:
-            self._show((yield from self._read_catalog()))
-            self.counts[CATALOG_COUNTER] += 1
+            self._show((yield from self._request_catalog()))
             return
         try:
             latency, failures = self._latency_ms(step), self.policy.failures

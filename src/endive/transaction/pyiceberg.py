@@ -105,7 +105,7 @@ class PyIcebergLifecycle(IcebergLifecycle):
             yield from self._batches(accesses.LIST_WRITE, 1, list_size(model, files.manifests + 1))
 
     def _together(self, files: TableFiles) -> Steps:
-        """Write the new manifest while the manifest list is read."""
+        """Write the new manifest while reading the manifest list."""
         read = self.storage.slowest_read_ms(accesses.LIST_READ.kind, files.list_size, 1)
         write = self.storage.slowest_write_ms(accesses.FILE_WRITE.kind, files.model.manifest_bytes, 1)
         slower, failures = max(read, write), self.policy.failures

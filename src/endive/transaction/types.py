@@ -70,7 +70,7 @@ class TransactionResult:
     manifest_file_writes: int = 0
 
     catalog_read_ms: float = 0.0
-    """Time of reads of the catalog, and of table metadata at the start if it is not inlined."""
+    """Time of catalog reads, and of table metadata reads at the start if metadata is not inlined."""
     per_attempt_io_ms: float = 0.0
     conflict_io_ms: float = 0.0
     catalog_commit_ms: float = 0.0
@@ -85,17 +85,17 @@ class TransactionResult:
     """Number of steps with a latency: one per batch of parallel accesses, one per round trip of a commit."""
     restarts: int = 0
     false_conflicts: int = 0
-    """Number of overlaps that were not a real conflict."""
+    """Number of overlaps without a real conflict."""
     real_conflicts: int = 0
     submit_time_ms: float = 0.0
     workload_class: str = "default"
     tables_written: tuple[int, ...] = ()
     unknown_outcomes: int = 0
-    """Number of commits with a lost response."""
+    """Number of commits whose response was lost."""
     installs: int = 0
-    """Number of times the commit took effect."""
+    """Number of times that the commit took effect."""
     duplicates: int = 0
-    """Number of times the commit took effect after the first time."""
+    """Number of times that the commit took effect again after the first time."""
     orphaned_files: int = 0
     """Number of files left by a client that crashed or aborted with an unknown commit state."""
     client: int = -1
@@ -108,9 +108,9 @@ class TransactionResult:
     """Sum of the waits of the file batches, from the handoff to ``submit_time_ms``."""
     batch_longest_wait_ms: float = 0.0
     data_start_ms: float = -1.0
-    """Start of the collection of its oldest data; -1 for classes without periodic writers and without a committer."""
+    """Start of the collection of the oldest data; -1 for classes without periodic writers and without a committer."""
     table_metadata_bytes: int = -1
-    """Size of metadata.json after the commit, the largest of the written tables; -1 if it is not tracked."""
+    """Size of metadata.json after the commit, the maximum over the written tables; -1 if not tracked."""
     table_manifests: int = -1
     table_snapshots: int = -1
     list_requests: int = 0
@@ -128,8 +128,8 @@ class TraceEvent:
     ``event`` is one of submit, catalog_read, runtime, io, attempt, commit, commit_failed, answer_lost, conflict, backoff, restart,
     abort; on the commit path ``pyiceberg`` also check, check_failed (an attempt that ends before its swap) and io_together.
     ``kind`` is the kind of file access (manifest_list_reads, ...), the kind of conflict (none, false, real) or the abort reason.
-    For a catalog_read it is the versions that were read, for a commit those that it is based on (``0:3 2:7``: table 0 at version
-    3), and for answer_lost the same if the commit took effect.
+    For a catalog_read it contains the versions that were read, for a commit the versions that it is based on (``0:3 2:7``: table 0
+    at version 3), and for answer_lost the same versions if the commit took effect.
     """
 
     time_ms: float

@@ -47,18 +47,18 @@ class Arrivals(ABC):
     waits: ClassVar[bool] = False
     """True if a source submits only after its previous transaction has ended."""
     paced: ClassVar[bool] = False
-    """True if a source submits at slots, one transaction at a time; a late start replaces a missed slot."""
+    """True if a source submits at scheduled times, one transaction at a time; a late start replaces a missed time."""
     is_steady: ClassVar[bool] = True
     """True if the process does not change during a run."""
 
     @property
     @abstractmethod
     def interval(self) -> LatencyDistribution:
-        """Distribution of the time between submissions of one source, or after the end of the previous one if it waits."""
+        """Distribution of the time between submissions of one source, or of the think time if it waits."""
 
     @property
     def numbered_writers(self) -> int:
-        """Number of writers that are numbered in the results; 0 for anonymous submissions."""
+        """Number of writers with a number in the results; 0 for anonymous submissions."""
         return 0
 
     @property
@@ -68,7 +68,7 @@ class Arrivals(ABC):
 
     @property
     def flat_steps(self) -> tuple[float, ...]:
-        """Steps of a varying rate, in the form of ``arithmetic.costs.scheduled_delay_ms``."""
+        """Steps of a varying rate, as required by ``arithmetic.costs.scheduled_delay_ms``."""
         return ()
 
     @property
@@ -94,7 +94,7 @@ class Arrivals(ABC):
         return delay if ordinal else start_ms + delay
 
     def traced_ms(self, ordinal: int) -> float | None:
-        """Return the time of a submission of a trace, infinite after the last; None for other processes."""
+        """Return the time of a submission of a trace (infinite after the last), or None for other processes."""
         return None
 
     def submissions_per_ms(self, mean_ms: Callable[[LatencyDistribution], float], job_ms: float) -> float:
@@ -135,7 +135,7 @@ class OpenArrivals(Arrivals):
 
 @dataclass(frozen=True)
 class PeriodicArrivals(Arrivals):
-    """One transaction at phase, phase + interval, phase + 2 x interval, ..."""
+    """Arrivals of one transaction at phase, phase + interval, phase + 2 x interval, ..."""
 
     code = PERIODIC
     interval_ms: float
@@ -169,8 +169,9 @@ class WriterArrivals(Arrivals):
     """Writers that each submit once per interval.
 
     ``phase`` is the time of submission within the interval: ``aligned`` for all at its start, ``staggered`` for evenly spaced,
-    ``random`` for independent uniform phases. A writer runs one transaction at a time. If its previous one has not ended at a slot,
-    the slot is missed: the writer starts once when that one ends, and is on time again at its next slot.
+    ``random`` for independent uniform phases. A writer runs one transaction at a time. If its previous transaction has not ended at
+    a scheduled time, that time is missed: the writer starts once when the transaction ends, and continues with its next scheduled
+    time.
     """
 
     code = PERIODIC
@@ -207,7 +208,7 @@ class WriterArrivals(Arrivals):
         return self.interval_ms if ordinal else start_ms
 
     def submissions_per_ms(self, mean_ms: Callable[[LatencyDistribution], float], job_ms: float) -> float:
-        """Return the rate of submissions; a writer whose transactions take longer than its interval runs one after the other."""
+        """Return the rate of submissions. A writer whose transactions take longer than its interval runs them back to back."""
         return self.writers / max(self.interval_ms, job_ms)
 
     def expected_submissions(self, duration_ms: float) -> float:
@@ -217,10 +218,10 @@ class WriterArrivals(Arrivals):
 
 @dataclass
 class SlotCounters:
-    """Counters of the slots of periodic writers."""
+    """Counters of the scheduled times (slots) of periodic writers."""
 
     slots_missed: int = 0
-    """Number of slots at which the writer's previous transaction had not ended."""
+    """Number of scheduled times at which the writer's previous transaction had not ended."""
 
 
 @dataclass(frozen=True)
@@ -256,7 +257,7 @@ class ClosedArrivals(Arrivals):
 class ScheduledArrivals(Arrivals):
     """Poisson arrivals with a varying rate.
 
-    ``steps`` has pairs of a start time in milliseconds and a rate in arrivals per second.
+    ``steps`` contains pairs of a start time in milliseconds and a rate in arrivals per second.
     """
 
     code = SCHEDULED
@@ -275,7 +276,7 @@ class ScheduledArrivals(Arrivals):
 
     @cached_property
     def flat_steps(self) -> tuple[float, ...]:
-        """Start, rate per ms, start, rate per ms, ..."""
+        """Alternating start times and rates per ms: start, rate, start, rate, ..."""
         return tuple(number for start_ms, per_s in self.steps for number in (start_ms, per_s / 1000.0))
 
     def delay_ms(self, now_ms: float, ordinal: int, start_ms: float, rng: RandomSource) -> float:
@@ -306,7 +307,7 @@ class TraceArrivals(Arrivals):
 
     @property
     def interval(self) -> LatencyDistribution:
-        """Unused: every submission has a time."""
+        """Unused interval: every submission of a trace has a time."""
         return _UNIT
 
     @property
@@ -332,7 +333,7 @@ _QUANTILES = 64
 
 
 def mean_ms(distribution: LatencyDistribution) -> float:
-    """Estimate the mean of a distribution in milliseconds by its quantiles; 1 s for custom distributions."""
+    """Estimate the mean of a distribution in milliseconds from its quantiles; 1 s for custom distributions."""
     if not isinstance(distribution, QuantileDistribution):
         return 1000.0
     return distribution.mean_of_quantiles_ms(_QUANTILES)
@@ -369,7 +370,7 @@ class ArrivalKind:
     example: Mapping[str, Any] = field(default_factory=dict)
     """Initial keys on the live page; empty if the page does not offer the kind."""
     has_own_times: bool = False
-    """True if the kind sets its own start and end, which excludes ``start_ms`` and ``end_ms``."""
+    """True if the kind defines its own start and end, which excludes ``start_ms`` and ``end_ms``."""
 
 
 RATE = ArrivalKind(
@@ -419,5 +420,5 @@ ARRIVAL_KINDS: Mapping[str, ArrivalKind] = MappingProxyType(
 
 
 def kind_of(section: Mapping[str, Any]) -> ArrivalKind | None:
-    """Return the arrival kind that the keys of a class select; None if they select none."""
+    """Return the arrival kind selected by the keys of a class, or None."""
     return next((kind for key, kind in ARRIVAL_KINDS.items() if section.get(key) is not None), None)

@@ -15,7 +15,7 @@ from endive.workload.committer import CommitterSettings
 
 DEFAULT_CLASS = "default"
 ALL_CLASSES = "all"
-"""Name of the totals over all classes, which no class may have."""
+"""Reserved name of the totals over all classes."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class WorkloadClass:
 
     ``operations`` maps operations to weights. ``tables`` and ``partition_range`` (first, end) restrict the class; None for no
     restriction. If ``partitions_per_txn`` is None, partitions are not tracked and any change of the table overlaps; a fractional
-    number is a mean. ``max_retries``, ``policy`` and ``conflict_detector`` default to those of the run.
+    number is a mean. ``max_retries``, ``policy`` and ``conflict_detector`` default to the settings of the run.
     """
 
     name: str
@@ -52,13 +52,13 @@ class WorkloadClass:
     policy: CommitPolicy | None = None
     conflict_detector: ConflictDetector | None = None
     settings: OperationSettings | None = None
-    """Settings of the operations that their costs depend on."""
+    """Settings that determine the costs of the operations."""
     start_ms: float = 0.0
     """Start of the class; times of its arrivals are relative to it."""
     end_ms: float = math.inf
     """End of submissions."""
     committer: CommitterSettings | None = None
-    """Committer of the writers' file batches; None if writers commit themselves."""
+    """Committer of the writers' file batches, or None if writers commit themselves."""
 
     def __post_init__(self) -> None:
         if self.name == ALL_CLASSES:

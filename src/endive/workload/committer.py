@@ -1,7 +1,7 @@
 """Committer: one client that commits the file batches of all writers of a class, one commit at a time.
 
-The committer owns the queue of uncommitted file batches and the earliest time of the next commit; an engine notifies it of events
-and asks it for that time. docs/explanation/services.md describes the rules and the order of events.
+The committer owns the queue of uncommitted file batches and the earliest time of the next commit. An engine notifies it of events
+and queries that time. docs/explanation/services.md describes the rules and the order of events.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ COMMIT_ROUNDS: tuple[CommitRound, ...] = get_args(CommitRound)
 class CommitterSettings:
     """Settings of a committer.
 
-    With the round ``queue``, a commit starts when file batches wait and the interval is over. With ``all_writers``, the first job
-    after the end of a round opens the next one, which ends when every writer has delivered the file batch of a job of the round, or
-    after ``timeout_ms``; the commit then takes all file batches that wait, late ones of earlier rounds included.
+    With the round ``queue``, a commit starts when file batches are queued and the interval has elapsed. With ``all_writers``, the
+    first job after the end of a round opens the next round. The round ends when every writer has delivered the file batch of a job
+    of the round, or after ``timeout_ms``. The commit then takes all queued file batches, including late ones of earlier rounds.
 
     ``interval_ms`` is the time from the start of one commit to the start of the next; a commit starts earlier if ``max_batch`` file
-    batches wait (0: no limit). ``max_in_flight`` is the maximum number of uncommitted file batches of a writer; the default is 1 in
-    a closed loop, otherwise unlimited.
+    batches are queued (0: no limit). ``max_in_flight`` is the maximum number of uncommitted file batches of a writer; the default
+    is 1 in a closed loop, otherwise unlimited.
     """
 
     interval_ms: float = 0.0
@@ -50,7 +50,7 @@ class CommitterSettings:
 
 @dataclass
 class HandOverCounters:
-    """Counters of file batches. Those handed off but neither committed nor abandoned were waiting or in flight at the end."""
+    """Counters of file batches. Those neither committed nor aborted were queued or in flight at the end of the run."""
 
     handovers_begun: int = 0
     """Number of jobs that started."""
@@ -73,11 +73,11 @@ class Committer:
         self._round = 0
         self._delivered = 0
         self._deadline_ms = math.inf
-        """Time at which the open round ends at the latest; infinite if no round is open."""
+        """Deadline of the open round; infinite if no round is open."""
         self._ready = False
-        """True if a round has ended whose file batches wait."""
+        """True if a round has ended and its file batches are queued."""
         self.under_way = 0
-        """Number of file batches in the current commit, the first of the queue; 0 without a commit."""
+        """Number of file batches in the current commit, the first of the queue; 0 if there is no commit."""
         self._queue: deque[tuple[float, Source, float]] = deque()
         self._next_ms = start_ms + settings.interval_ms
 
@@ -113,7 +113,7 @@ class Committer:
         return delivered
 
     def delay_ms(self, now_ms: float) -> float | None:
-        """Return the time until the next commit may start, or the open round ends; None if that depends on other events."""
+        """Return the time until the next commit may start or the open round ends, or None if that depends on other events."""
         waiting = len(self._queue)
         if self.under_way:
             return None
@@ -129,7 +129,7 @@ class Committer:
         return max(self._next_ms - now_ms, 0.0)
 
     def begin(self, now_ms: float) -> Batch:
-        """Start a commit of the waiting file batches, at most ``max_batch``."""
+        """Start a commit of the queued file batches, at most ``max_batch``."""
         waiting, most = len(self._queue), self.settings.max_batch
         self.under_way = min(waiting, most) if most else waiting
         self._next_ms = now_ms + self.settings.interval_ms

@@ -14,7 +14,7 @@ _LONG_TAIL_ALPHA = 1.0
 def assign_groups(num_tables: int, num_groups: int, sizes: GroupSizes, seed: int) -> tuple[int, ...]:
     """Assign each table to a group; ``sizes`` determines the group sizes, ``seed`` the members.
 
-    Sizes of ``uniform`` groups differ by at most one table; those of ``longtail`` groups are proportional to 1/rank, at least 1.
+    Sizes of ``uniform`` groups differ by at most one table; sizes of ``longtail`` groups are proportional to 1/rank, at least 1.
     """
     if not 1 <= num_groups <= num_tables:
         raise ValueError(f"num_groups is {num_groups}, but must be from 1 to {num_tables}, the number of tables")

@@ -1,4 +1,4 @@
-"""Selection of tables and partitions: weighted sampling without replacement, one uniform per pick."""
+"""Selection of tables and partitions: weighted sampling without replacement, with one uniform random number per pick."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class WeightedSelector:
         self.write_fraction = write_fraction
 
     def pick_some(self, n: int, total: int, rng: RandomSource) -> Selection:
-        """Return ``n`` of ``total`` items (all, if there are fewer), and the written ones."""
+        """Return ``n`` of ``total`` items (all items if ``n`` is larger), and the written subset."""
         picks = self.picks(n, total, rng)
         return frozenset(picks), frozenset(picks[: written_count(len(picks), self.write_fraction)])
 
     def picks(self, n: int, total: int, rng: RandomSource) -> list[int]:
-        """Return ``n`` of ``total`` items (all, if there are fewer), in the order of the draws."""
+        """Return ``n`` of ``total`` items (all items if ``n`` is larger), in the order of the draws."""
         cumulative = zipf_cumulative(total, self.alpha)
         count = min(n, total)
         chosen, before = [0] * count, [0.0] * count
@@ -73,7 +73,7 @@ class WeightedSelector:
 
 
 def written_count(n: int, write_fraction: float) -> int:
-    """Return the number of written items among ``n``: the fraction of ``n``, rounded, but at least 1."""
+    """Return the number of written items among ``n``: the rounded fraction of ``n``, at least 1."""
     return max(1, int(n * write_fraction + 0.5))
 
 

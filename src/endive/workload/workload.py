@@ -132,16 +132,16 @@ class Source:
         self.blocked = False
         """True while a closed-loop client waits because of too many uncommitted file batches."""
         self.running = False
-        """True while a job of a paced writer runs; without a committer until its transaction has ended."""
+        """True while a paced writer runs a job; without a committer, until its transaction has ended."""
         self.job_end_ms = math.inf
         """End of the writer's last job, if the class has a committer."""
         self.late = False
-        """True if a paced writer has missed a slot and has not started since."""
+        """True if a paced writer has missed a scheduled time and has not started since."""
         self.collected_ms = cls.start_ms
-        """Time up to which the data of the source is collected by earlier transactions or jobs."""
+        """Time up to which earlier transactions or jobs have collected the data of the source."""
         self._job_data_ms = cls.start_ms
         self.round = 0
-        """Round of the committer in which the last job started."""
+        """Committer round in which the last job started."""
         self.delivered = False
         """True if the writer has delivered its file batch of the open round."""
         self.due = False
@@ -159,18 +159,18 @@ class Source:
 
     @property
     def paced(self) -> bool:
-        """True if the source submits at slots, one transaction at a time."""
+        """True if the source submits at scheduled times, one transaction at a time."""
         return self.workload_class.arrivals.paced
 
     @property
     def is_free(self) -> bool:
-        """True if a paced writer may start: it runs no job, owes none to the open round, and has few enough uncommitted batches."""
+        """True if a paced writer may start: no running job, no file batch in the open round, few enough uncommitted batches."""
         return not self.running and not self.delivered and not 0 < self.workload_class.most_uncommitted <= self.uncommitted
 
     def take_slot(self, now_ms: float, counters: arrivals.SlotCounters) -> bool:
-        """Return whether a paced writer starts at the slot that has come; if it is not free, it misses the slot.
+        """Return whether a paced writer starts at the current scheduled time; a busy writer misses it.
 
-        A start that is due now, or a job that ends now, serves the slot in time: those events come after arrivals.
+        If a late start is due now, or a job ends now, the writer is on time: those events come after arrivals.
         """
         if self.due or self.is_free:
             return not self.due
@@ -181,19 +181,19 @@ class Source:
     def next_delay_ms(self, now_ms: float = 0.0) -> float:
         """Return the time from ``now_ms`` to the next submission; infinite if there is none.
 
-        ``now_ms`` is the time of the last submission (in a closed loop: of the end of the last transaction), 0 before the first.
+        ``now_ms`` is the time of the last submission (in a closed loop: the end of the last transaction), 0 before the first.
         """
         rng = self._streams.stream(Purpose.ARRIVAL)
         return self.workload_class.arrivals.delay_ms(now_ms, self.ordinal, self.first_ms, rng)
 
     def next_submit_ms(self, now_ms: float = 0.0) -> float:
-        """Return the time of the next submission; for a trace exactly that of the trace."""
+        """Return the time of the next submission; for a trace, exactly the time in the trace."""
         traced_ms = self.workload_class.arrivals.traced_ms(self.ordinal)
         return now_ms + self.next_delay_ms(now_ms) if traced_ms is None else traced_ms
 
     @property
     def first_ms(self) -> float:
-        """Start of the source; a periodic one submits at that time."""
+        """Start of the source; a periodic source submits at that time."""
         cls = self.workload_class
         return cls.start_ms + cls.arrivals.first_ms(self._key, self._client)
 
@@ -373,9 +373,10 @@ class Workload:
     def generate(self) -> Generator[tuple[float, Transaction], None, None]:
         """Yield each transaction with its delay in ms since the previous one.
 
+        The times of periodic writers assume that no scheduled time is missed.
+
         Raises:
-            ValueError: A class is a closed loop or has a committer, whose submissions depend on a run. Those of periodic writers
-                depend on it if slots are missed; here none are.
+            ValueError: A class is a closed loop or has a committer, so its submissions depend on a run.
         """
         sources = self.sources()
         if any(source.closed for source in sources):

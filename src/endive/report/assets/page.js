@@ -22,7 +22,7 @@
     return made;
   }
 
-  // Rows that pass: those of the chosen value of each filter, and of series that are not switched off.
+  // Returns the rows that match all filters, without hidden series.
   const valueOf = (filter, row) => (filter.of ? filter.of[row[filter.column]] : String(row[filter.column]));
   const passes = (state, row, but) =>
     state.filters.every((filter, place) => place === but || filter.chosen === null || valueOf(filter, row) === filter.chosen);
@@ -31,7 +31,7 @@
 
   const inFacet = (figure, rows, value) => (value === null ? rows : rows.filter((row) => String(row[figure.facet]) === value));
 
-  // Where fingers scroll the page, a drag must not move the chart.
+  // On touch screens, a drag scrolls the page and must not move the chart.
   function withoutZoom(spec) {
     if (spec.params) spec.params = spec.params.filter((parameter) => parameter.name !== "zoom");
     (spec.layer ?? []).forEach(withoutZoom);
@@ -40,11 +40,11 @@
   async function update(figure, state) {
     const rows = shown(figure, state);
     state.section.querySelector(".none").hidden = rows.length > 0;
-    fillTable(figure, state, rows); // before the charts, which take their time one after the other
+    fillTable(figure, state, rows); // before the charts, which are drawn one after the other
     for (const [value, view, panel] of state.views) {
       const own = inFacet(figure, rows, value);
       panel.hidden = value !== null && !own.length;
-      await view.data("rows", own).resize().runAsync(); // labels that came with the new size have to fit as well
+      await view.data("rows", own).resize().runAsync(); // new labels have to fit as well
     }
   }
 
@@ -126,7 +126,7 @@
     return [names, ...state.rows.map((row) => names.map((name) => row[name]))].map((line) => line.map(quoted).join(",")).join("\n") + "\n";
   }
 
-  // A link that saves what a function gives when it is clicked.
+  // Makes a link save the text of a function when it is clicked.
   function saves(link, type, text) {
     link?.addEventListener("click", () => {
       URL.revokeObjectURL(link.href);
@@ -134,7 +134,7 @@
     });
   }
 
-  // A value stays in the line of its name: "skew = 0.8".
+  // Keeps a name and its value on one line: "skew = 0.8".
   const whole = (text) => text.replaceAll(" = ", "\u00a0=\u00a0");
 
   async function draw(figure) {
@@ -163,7 +163,7 @@
     section.dataset.drawn = "yes";
   }
 
-  // A new width moves numbers at the ends of bars: the charts are fitted once more when it stays.
+  // A new width moves the numbers at the ends of bars, so charts are fitted again when the width no longer changes.
   let waiting = null;
   function fitAgain() {
     clearTimeout(waiting);
@@ -184,7 +184,7 @@
     }
   }
 
-  // What is behind a closed line has no width to be drawn in: it is drawn when the line opens, by a click, a link or a printer.
+  // Figures in closed details have no width, so they are drawn when the details open: by a click, a link or printing.
   const more = document.getElementById("more-figures");
   const later = figures.filter((figure) => more?.contains(document.getElementById(figure.name)));
   let drawn = null;

@@ -1,4 +1,4 @@
-"""Build the figures of a study, by name. Figures without data are left out of reports."""
+"""Build the figures of a study, by name. Reports omit figures without data."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ FIGURES: dict[str, Builder] = {
     "heatmap_throughput": partial(heatmaps.build_heatmap, measure=THROUGHPUT, name="heatmap_throughput"),
     "heatmap_latency": partial(heatmaps.build_heatmap, measure=LATENCY, name="heatmap_latency"),
 }
-"""Builders of figures by name, the most informative first: a report begins with the first four that a study has data for.
+"""Builders of figures by name, the most informative first. A report begins with the first four figures that have data.
 
 A builder raises NotInStudyError if there is no data for its figure."""
 _THROUGH_TIME = ("success_time", "latency_time", "committing_time", "commit_rate_time", "retries_time", "metadata_time")
 _FEW_CURVES = 4
-"""Largest number of configurations that curves compare; a heatmap of them would repeat the curves."""
+"""Maximum number of configurations that curves show; a heatmap is drawn only for more configurations."""
 
 
 def build_figures(study: Study) -> list[Figure]:
@@ -67,9 +67,9 @@ def build_report_figures(study: Study) -> list[Figure]:
     kept = [figure for figure in found if figure.name not in repeated]
     names = {figure.name for figure in kept}
     about = _list_question_figures(study, names)
-    cells = ("heatmap_throughput",) if len(study.visible_series) < len(study.series) else ()  # curves leave configurations out
+    cells = ("heatmap_throughput",) if len(study.visible_series) < len(study.series) else ()  # curves omit configurations
     first = (*about[:1], *cells, *(_THROUGH_TIME if time_series.find_schedule(study) else ()))
-    last = ("success_by_class",) if "frontier" in names else ()  # its curves but one are those of the frontier
+    last = ("success_by_class",) if "frontier" in names else ()  # the frontier contains all of its curves but one
 
     def place(figure: Figure) -> tuple[int, int]:
         if figure.name in first:

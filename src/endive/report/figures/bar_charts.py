@@ -25,7 +25,7 @@ DESIGN = tuple(f"{PREFIX}{name}" for name in ("catalog_type", "transaction_manif
 """Parameters of the factorial design of catalogs."""
 _BOUNDS = {"above": "\u2265 ", "at_or_below": "\u2264 ", "crossed": ""}
 _MOST_GROUPS = 4
-"""Largest number of loads at which designs are groups of bars; beyond it they are curves."""
+"""Maximum number of loads for groups of bars; with more loads, designs are curves."""
 
 
 def build_sustainable_throughput(study: Study) -> Figure:
@@ -47,9 +47,9 @@ def build_sustainable_throughput(study: Study) -> Figure:
         data,
         name="sustainable_throughput",
         title=f"Maximum sustainable {load} by configuration",
-        definition=f"Maximum sustainable {load}: beyond it success falls below 99%, throughput below 95% of the offered load, "
-        "or transactions in flight accumulate. Interpolated between loads; lines are 95% intervals, where both ends are known. "
-        "\u2265: the highest load is sustained; \u2264: the lowest is not.",
+        definition=f"Maximum sustainable {load}. At higher loads, success is below 99%, throughput below 95% of the offered load, "
+        "or transactions in flight accumulate. Interpolated between loads. Lines: 95% intervals, if bounded. "
+        "\u2265: sustained at the highest load; \u2264: overloaded at the lowest load.",
         kind="bars",
         x=Axis("series", "configuration", "category"),
         y=common.fit_scale(Axis("y", f"maximum sustainable {load}" + (f" ({unit})" if unit else "")), data),
@@ -58,7 +58,7 @@ def build_sustainable_throughput(study: Study) -> Figure:
 
 
 def build_time_parts(study: Study) -> Figure:
-    """Build the mean total latency of committed transactions, by part."""
+    """Build the mean total latency of committed transactions, by component."""
     return _build_breakdown(
         study,
         tuple(phrases.TIME_PARTS),
@@ -70,13 +70,13 @@ def build_time_parts(study: Study) -> Figure:
 
 
 def build_commit_parts(study: Study) -> Figure:
-    """Build the mean commit time of committed transactions, by part: their latency without the runtime."""
+    """Build the mean commit time of committed transactions (job duration excluded), by component."""
     return _build_breakdown(
         study,
         tuple(name for name in phrases.TIME_PARTS if name != "t_runtime"),
         "commit_parts",
         "Commit time breakdown",
-        "Mean time of committed transactions without the runtime, by component: the cost of metadata and concurrency control.",
+        "Mean commit time of committed transactions (job duration excluded), by component.",
         "mean commit time",
     )
 
@@ -101,7 +101,7 @@ def _build_breakdown(study: Study, parts: tuple[str, ...], name: str, title: str
 
 
 def _make_parts(rows: pd.DataFrame, parts: tuple[str, ...], unit: pd.Series[float] | float) -> pd.DataFrame:
-    """Return a row for each part that takes time, in units of ``unit``; the last one of a bar has the total as text."""
+    """Return a row for each component that takes time, in units of ``unit``; the last row of a bar has the total as text."""
     shown = [part for part in parts if (rows[f"mean_{part}"].astype(float) > 0.0).any()]
     found = []
     for part in shown:
@@ -152,7 +152,7 @@ def build_cost(study: Study) -> Figure:
     priced = all(each.money is not None for name in shown for each in by_experiment[name])
     unpriced = any(each.unpriced for name in shown for each in by_experiment[name])
     currency = study.prices.currency
-    at = ", at list price" if study.prices == list_prices() else ", at the prices given"
+    at = ", at list price" if study.prices == list_prices() else ", at the prices of --prices"
     what = f"cost of 1,000 commits ({currency})" if priced else "requests for 1,000 commits"
     return common.make_stacked_figure(
         study,
@@ -161,7 +161,7 @@ def build_cost(study: Study) -> Figure:
         further=_note_orphans(study, rows, by_experiment),
         name="cost",
         title="Request cost per 1,000 commits" if priced else "Requests per 1,000 commits",
-        definition=f"Requests to object store and catalog per 1,000 commits{at if priced else ''}, including those of "
+        definition=f"Requests to object store and catalog per 1,000 commits{at if priced else ''}, including requests of "
         "aborted transactions. Lines: 95% intervals of each component over seeds."
         + (" Some requests have no price; set prices with --prices FILE." if unpriced else ""),
         y=Axis("y", what),
@@ -170,7 +170,7 @@ def build_cost(study: Study) -> Figure:
 
 
 def _note_orphans(study: Study, rows: pd.DataFrame, by_experiment: dict[str, list[Cost]]) -> Iterator[str]:
-    """Yield a note on orphaned files, which crashes and lost responses leave behind, if there are any."""
+    """Yield a note on orphaned files, which are left by crashes and lost responses, if there are any."""
     means = [mean_estimate([each.orphaned_files for each in by_experiment[name]]).mean for name in rows["experiment"]]
     if not any(means):
         return
@@ -178,15 +178,15 @@ def _note_orphans(study: Study, rows: pd.DataFrame, by_experiment: dict[str, lis
     for series, x, mean in zip(rows["series"], rows["x"], means, strict=True):
         most[series] = max(most.get(series, (0.0, 0.0)), (mean, float(x)))
     at = {
-        series: f" at {common.format_place(study, x, named=True)}" if common.has_axis(study) else ""
+        series: f" at {phrases.phrase_label(common.format_place(study, x, named=True))}" if common.has_axis(study) else ""
         for series, (_, x) in most.items()
     }
-    counts = [f"{format_number(left)} with {series}{at[series]}" for series, (left, _) in most.items()]
-    yield f"Orphaned files per 1,000 commits, at most: {join_names(counts)}."
+    counts = [f"{format_number(left)} with {phrases.phrase_label(series)}{at[series]}" for series, (left, _) in most.items()]
+    yield f"Maximum number of orphaned files per 1,000 commits: {join_names(counts)}."
 
 
 def _compute_costs(study: Study) -> dict[str, list[Cost]]:
-    """Return the cost of 1,000 commits in each run, by experiment; runs without a commit are left out."""
+    """Return the cost of 1,000 commits in each run, by experiment; runs without a commit are omitted."""
     runs: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for row in study.runs.to_dict("records"):
         runs.setdefault((row["experiment"], row["seed"]), []).append({str(column): value for column, value in row.items()})
@@ -201,7 +201,7 @@ def _compute_costs(study: Study) -> dict[str, list[Cost]]:
 
 
 def _make_cost_parts(rows: pd.DataFrame, by_experiment: dict[str, list[Cost]], priced: bool) -> pd.DataFrame:
-    """Return a row for each kind of request that occurs; the last one of a bar has the total as text."""
+    """Return a row for each kind of request that occurs; the last row of a bar has the total as text."""
     values = {
         name: [each.money if priced and each.money is not None else each.requests for each in costs]
         for name, costs in by_experiment.items()

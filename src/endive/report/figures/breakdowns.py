@@ -11,7 +11,7 @@ import pandas as pd
 
 from endive.analysis.crossings import Crossing, crossing
 from endive.analysis.estimates import Estimate
-from endive.formatting import join_names
+from endive.formatting import format_interval, join_names
 from endive.report import phrases
 from endive.report.figure import Axis, CurveCrossing, Figure, Threshold
 from endive.report.figures import common
@@ -20,7 +20,7 @@ from endive.report.study_data import ALL, Study
 from endive.runs.parameters import column_name
 
 COMMITTABLE = 0.95
-"""Success below which a class counts as not committable."""
+"""Success below which a class counts as un-committable."""
 
 
 def build_by_group(study: Study, what: Literal["operation", "workload class"], measure: common.Measure, name: str) -> Figure:
@@ -55,35 +55,42 @@ def build_by_group(study: Study, what: Literal["operation", "workload class"], m
 
 
 _MOST_NAMED = 3
-"""Largest number of configurations that a note names; of more, it counts the points."""
-_REASONS = {"aborted": "falls on aborted transactions", "-": "needs more transactions", ">": "exceeds the run"}
-"""Reason why a percentile has no value, by the first word of the text that replaces it."""
+"""Maximum number of configurations listed in a note; longer lists are replaced by a count."""
+_REASONS = {
+    "aborted": "transactions abort (infinite percentile)",
+    "-": "there are too few transactions",
+    ">": "the percentile exceeds the duration of the run",
+}
+"""Reason for a missing percentile, by the first word of its formatted value."""
 
 
 def _note_missing(every: pd.DataFrame, metric: str) -> Iterator[str]:
-    """Yield a note for each reason why percentiles are left out."""
+    """Yield a note for each reason for missing percentiles."""
     found = [format_bounded(row, metric).partition(" ")[0] for row in every.to_dict("records")]
     rows = every[["member", "series"]].assign(why=found)
     for why, reason in _REASONS.items():
         named = [who for member in pd.unique(rows["member"]) if (who := _name_missing(rows, str(member), why))]
         if named:
-            yield f"Left out where it {reason}: {join_names(named)}."
+            yield f"Not shown because {reason}: {join_names(named)}."
 
 
 def _name_missing(rows: pd.DataFrame, member: str, why: str) -> str:
-    """Return the configurations in which the percentile of a class or operation is missing for this reason."""
+    """Return the points at which the percentile of a class or operation is missing for this reason."""
     own = rows[rows["member"] == member]
     every, lost = Counter(own["series"]), Counter(own[own["why"] == why]["series"])
     if lost == every:
         return member
-    if len(lost) > _MOST_NAMED:
-        return f"{member} at {lost.total()} of {every.total()} points"
-    parts = [f"{series}{'' if n == every[series] else f' at {n} of {every[series]} points'}" for series, n in lost.items()]
+    if lost and (len(lost) > _MOST_NAMED or len(every) == 1):
+        return f"{member} ({lost.total()} of {every.total()} points)"
+    parts = [
+        f"{phrases.phrase_label(series)}{'' if n == every[series] else f' ({n} of {every[series]} points)'}"
+        for series, n in lost.items()
+    ]
     return f"{member} with {join_names(parts)}" if parts else ""
 
 
 def build_success_latency(study: Study) -> Figure:
-    """Build success against the p99 of the time to commit, a point for each configuration: the best are at the upper left."""
+    """Build success versus the p99 of the time to commit, a point for each configuration: the best are at the upper left."""
     if len(study.visible_series) < 2 or common.has_axis(study):
         raise common.NotInStudyError("needs configurations that do not differ in a numeric parameter")
     asked = study.question
@@ -97,8 +104,8 @@ def build_success_latency(study: Study) -> Figure:
         data,
         further=_note_missing(rows.assign(member="p99"), "time_to_commit_p99_ms"),
         name="success_latency",
-        title=f"Success against p99 of {'all transactions' if workload_class == ALL else workload_class}",
-        definition="Committed share against the p99 of the time to commit over all transactions that started committing. Better "
+        title=f"Success versus p99 of {'all transactions' if workload_class == ALL else workload_class}",
+        definition="Committed share versus the p99 of the time to commit over all transactions that started committing. Better "
         f"configurations are at the upper left. {common.INTERVAL}",
         kind="line",
         x=common.fit_scale(Axis("latency", "time to commit, p99 (ms)"), data),
@@ -109,7 +116,7 @@ def build_success_latency(study: Study) -> Figure:
 
 
 def build_frontier(study: Study) -> Figure:
-    """Build the success of the other classes against the rate of one, with the rate at which they fail to commit."""
+    """Build the success of classes by the rate of another class, with the rate at which they fall below the threshold."""
     x = common.require_axis(study)
     assert study.axis is not None
     driving = phrases.find_load_class(study.axis.column) if study.axis.load is not None else None
@@ -134,7 +141,7 @@ def build_frontier(study: Study) -> Figure:
         further=_note_crossings(study, found),
         name="frontier",
         title=f"Success of {join_names(others)} by {common.name_axis(study)}",
-        definition=f"Committed share of {join_names(others)} transactions against the {common.name_axis(study)}. Dashed: 95%"
+        definition=f"Committed share of {join_names(others)} transactions by {common.name_axis(study)}. Dashed: 95%"
         f"{marked}. {common.INTERVAL}",
         kind="line",
         x=x,
@@ -157,12 +164,12 @@ def _find_crossing(curve: pd.DataFrame) -> Crossing:
 def _note_crossings(study: Study, curves: Mapping[tuple[str, str], Crossing]) -> Iterator[str]:
     """Yield a note on the load at which each curve falls below the threshold."""
     for (member, series), where in curves.items():
-        at = common.format_place(study, where.load, named=True)
+        who = f"Success of {member}" + (f" with {phrases.phrase_label(series)}" if len(study.series) > 1 else "")
+        at = phrases.phrase_label(common.format_place(study, float(f"{where.load:.3g}"), named=True))
         if where.bound == "above":
-            yield f"{member}, {series}: success is above 95% up to {at}."
+            yield f"{who} is above 95% up to {at}."
         elif where.bound == "at_or_below":
-            yield f"{member}, {series}: success is below 95% at the lowest load, {at}."
+            yield f"{who} is below 95% at the lowest load, {at}."
         else:
-            low, high = (None if end is None else common.format_place(study, end, named=False) for end in (where.low, where.high))
-            within = f" (95% interval {low or 'below all loads'} to {high or 'above all loads'})" if low or high else ""
-            yield f"{member}, {series}: success falls below 95% at {at}{within}."
+            interval = format_interval(where.low, where.high)
+            yield f"{who} falls below 95% at {at}{f' (95% interval: {interval})' if interval else ''}."

@@ -16,7 +16,7 @@ from endive.report.style import assign_ramp
 
 INTERVAL = "Bars: 95% intervals over seeds."
 MOST_FACETS = 9
-"""Largest number of small multiples of a figure."""
+"""Maximum number of small multiples of a figure."""
 
 
 class NotInStudyError(Exception):
@@ -25,7 +25,7 @@ class NotInStudyError(Exception):
 
 @dataclass(frozen=True)
 class Measure:
-    """A metric as figures show it: its column, title, axis, definition, largest possible value, and the unit of the axis."""
+    """Metric of a figure: its column, title, axis, definition, maximum value, and the unit of the axis."""
 
     column: str
     title: str
@@ -33,7 +33,7 @@ class Measure:
     definition: str
     most: float = float("inf")
     unit: float = 1.0
-    """Value of the metric that is 1 on the axis."""
+    """Value of the metric at position 1 of the axis."""
 
 
 SUCCESS = Measure(
@@ -82,9 +82,9 @@ def make_figure(study: Study, rows: pd.DataFrame, data: pd.DataFrame, *, further
 
 
 def make_stacked_figure(study: Study, rows: pd.DataFrame, data: pd.DataFrame, **fields: Any) -> Figure:
-    """Return a figure of stacked bars: of each configuration, or of each of its positions on the axis.
+    """Return a figure of stacked bars, one per configuration or per position on the axis.
 
-    ``data`` has the columns of ``with_place``, and ``part``, ``y``, ``low``, ``high``, ``total`` and ``text`` of each part.
+    ``data`` has the columns of ``with_place``, and ``part``, ``y``, ``low``, ``high``, ``total`` and ``text`` of each component.
     """
     facet = "series" if has_axis(study) else None
     usual: dict[str, Any] = {"kind": "stacked", "x": make_place_axis(study), "series": None, "series_title": "", "facet": facet}
@@ -93,7 +93,7 @@ def make_stacked_figure(study: Study, rows: pd.DataFrame, data: pd.DataFrame, **
 
 
 def fit_scale(axis: Axis, data: pd.DataFrame) -> Axis:
-    """Return the axis with a logarithmic scale if one value would hide the others on a linear one."""
+    """Return the axis, with a logarithmic scale if small values would be invisible on a linear scale."""
     if axis.percent or axis.scale != "linear":
         return axis
     return replace(axis, scale=choose_scale(data[axis.column].astype(float)))
@@ -170,7 +170,7 @@ def sort_by_label(frame: pd.DataFrame, column: str, labels: Iterable[str]) -> pd
 def split_by_load_or_class(study: Study, table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Add the column ``panel``, and return the fields of the figure: a panel for each load, or for each class without loads.
 
-    With too many loads, there is a panel for each configuration, in which colours stand for loads.
+    With many loads, there is a panel for each configuration instead, and colours represent loads.
     """
     if not has_axis(study):
         classes = (ALL, *study.classes) if len(study.classes) > 1 else (ALL,)
@@ -194,7 +194,7 @@ def write_notes(study: Study, rows: pd.DataFrame, *further: str) -> tuple[str, .
     found: list[str] = []
     if len(study.visible_series) < len(study.series):
         number = f"{len(study.visible_series)} of {len(study.series)} configurations"
-        found.append(f"{number} are drawn, from the highest peak throughput to the lowest.")
+        found.append(f"{number} are shown, from the highest peak throughput to the lowest.")
     if "n_seeds" in rows.columns and len(rows):
         fewest = int(rows["n_seeds"].min())
         if fewest < 2:
@@ -204,12 +204,13 @@ def write_notes(study: Study, rows: pd.DataFrame, *further: str) -> tuple[str, .
     if "warmup_settled" in rows.columns:
         unsettled = int((~rows["warmup_settled"].astype(bool)).sum())
         if unsettled:
-            found.append(f"{unsettled} of {len(rows)} points have runs that are too short or have no steady state.")
+            verb = "has" if unsettled == 1 else "have"
+            found.append(f"{unsettled} of {len(rows)} points {verb} runs that are too short or do not reach a steady state.")
     return (*found, *(text for text in further if text))
 
 
 def select_columns(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """Return the columns that a figure draws and those that identify a row."""
+    """Return the columns that a figure draws and the columns that identify a row."""
     identity = ("experiment", "series", "x", "workload_class", "operation_type", "n_seeds")
     names = dict.fromkeys([*(name for name in identity if name in rows.columns), *columns])
     return rows[list(names)].reset_index(drop=True)

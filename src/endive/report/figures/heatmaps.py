@@ -15,7 +15,7 @@ from endive.runs.parameters import Value
 
 _FEW, _VERY_FEW = 0.95, 0.80
 _HATCHING = "Hatched where success is below 95%, cross-hatched below 80%."
-_NO_NUMBER = " aborted: the percentile falls on aborted transactions; -: it needs more transactions."
+_NO_NUMBER = " aborted: the percentile is infinite because transactions abort; -: too few transactions."
 
 
 def build_heatmap(study: Study, measure: common.Measure, name: str) -> Figure:

@@ -24,11 +24,11 @@ from endive.runs.parameters import column_name
 
 IDEAL = "ideal: every transaction commits"
 _MOST_PREDICTED = 48
-"""Largest number of experiments for which predictions are computed; more would take too long."""
+"""Maximum number of experiments with predictions; more would take too long."""
 
 
 def build_throughput_load(study: Study) -> Figure:
-    """Build throughput against the offered load; a configuration saturates where its curve flattens."""
+    """Build throughput by offered load; a configuration saturates where its curve flattens."""
     if study.axis is None or study.axis.load is None or len(study.axis.values) < 2:
         raise common.NotInStudyError("no arrival rate varies")
     offered = ("offered", "offered_low", "offered_high")
@@ -45,8 +45,8 @@ def build_throughput_load(study: Study) -> Figure:
         rows,
         data,
         name="throughput_load",
-        title="Throughput against offered load",
-        definition=f"Commits per second against transactions per second that start committing, by {common.name_axis(study)}. "
+        title="Throughput by offered load",
+        definition=f"Commits per second by transactions per second that start committing; points: {common.name_axis(study)}. "
         f"Dashed: every transaction commits.{drawn} {common.INTERVAL}",
         kind="line",
         x=replace(x, scale=scale),
@@ -59,9 +59,9 @@ def build_throughput_load(study: Study) -> Figure:
 
 
 def _predict_throughput(study: Study) -> tuple[Reference, ...]:
-    """Return the throughput that the renewal approximation predicts against the offered load, a curve for each configuration.
+    """Return the throughput that the renewal approximation predicts by offered load, a curve for each configuration.
 
-    Configurations outside of the theory have none.
+    Configurations that the theory does not cover have no curve.
     """
     rows = study.totals()
     if study.kind != "sweep" or len(rows) > _MOST_PREDICTED:
@@ -83,7 +83,7 @@ def _predict_curve(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def build_latency_throughput(study: Study) -> Figure:
-    """Build percentiles of the time to commit against throughput: a panel for each percentile, a curve for each configuration."""
+    """Build percentiles of the time to commit by throughput: a panel for each percentile, a curve for each configuration."""
     common.require_axis(study)
     throughput = ("throughput", "throughput_low", "throughput_high")
     rows = common.add_interval(study.totals(), "throughput_per_s", throughput)
@@ -96,10 +96,10 @@ def build_latency_throughput(study: Study) -> Figure:
         rows,
         data,
         name="latency_throughput",
-        title="Time to commit against throughput",
-        definition="Percentiles of the time to commit over all transactions that started committing, against commits per second; "
-        f"points are connected in the order of the {common.name_axis(study)}. Percentiles that fall on aborted transactions, or of "
-        f"which only a bound is known, are left out. {common.INTERVAL}",
+        title="Time to commit by throughput",
+        definition="Percentiles of the time to commit over all transactions that started committing, by commits per second. "
+        f"Points are connected in order of increasing {common.name_axis(study)}. Percentiles that are infinite (aborted) or known "
+        f"only as a lower bound are not shown. {common.INTERVAL}",
         kind="line",
         x=common.fit_scale(Axis("throughput", "throughput (commits/s)"), data),
         y=Axis("y", "time to commit (ms)", "log"),
@@ -112,7 +112,7 @@ def build_latency_throughput(study: Study) -> Figure:
 
 
 def build_over_load(study: Study, measure: common.Measure, name: str) -> Figure:
-    """Build a measure of all transactions against the axis of the study."""
+    """Build a measure of all transactions by the axis of the study."""
     x = common.require_axis(study)
     rows = study.totals()
     data = common.select_measure(rows, measure).dropna(subset=["x"])
@@ -121,7 +121,7 @@ def build_over_load(study: Study, measure: common.Measure, name: str) -> Figure:
         rows,
         data,
         name=name,
-        title=f"{measure.title} against {common.name_axis(study)}",
+        title=f"{measure.title} by {common.name_axis(study)}",
         definition=f"{measure.definition} {common.INTERVAL}",
         kind="line",
         x=x,
@@ -170,7 +170,7 @@ _UNITS: dict[Kind, str] = {"share": " (%)", "time": " (ms)", "rate": " (1/s)", "
 
 
 def build_question(study: Study) -> Figure:
-    """Build the metric of the study's question, of each configuration."""
+    """Build the metric of the study's question for each configuration."""
     asked = study.question
     if asked is None:
         raise common.NotInStudyError("the study has no question (set [sweep] question)")
@@ -186,7 +186,7 @@ def build_question(study: Study) -> Figure:
         data,
         name="question",
         title=capitalize(name_subject(asked)),
-        definition=f"The question of this study. {measure.definition} {common.INTERVAL}",
+        definition=f"Primary metric of this study. {measure.definition} {common.INTERVAL}",
         kind="line" if lines else "bars",
         x=common.require_axis(study) if lines else Axis("series", "configuration", "category"),
         y=measure.y if lines else common.fit_scale(replace(measure.y, scale="linear"), data),
@@ -201,7 +201,7 @@ def _make_measure(metric: str) -> common.Measure:
 
 
 def build_search_figure(frontier: Frontier, vary: str, condition: Condition, name: str) -> Figure:
-    """Build the result of a search: every load with its interval, and the load at which the condition begins to hold."""
+    """Build the result of a search: every load with its interval, and the load at which the condition is first met."""
     measured = [(point, point.estimate) for point in frontier.points if point.estimate is not None]
     data = pd.DataFrame(
         [(point.load, each.mean, each.low, each.high, each.n, point.verdict) for point, each in measured],
@@ -219,7 +219,7 @@ def build_search_figure(frontier: Frontier, vary: str, condition: Condition, nam
     title = title_load(column_name(vary))
     return Figure(
         name=name,
-        title=f"{subject.capitalize()}{of_group} over {title.partition(' (')[0]}",
+        title=f"{subject.capitalize()}{of_group} by {title.partition(' (')[0]}",
         definition=f"{subject.capitalize()}{of_group} at every load of the search for {condition.text}: mean over seeds with its "
         f"{100.0 * CONFIDENCE:g}% interval.",
         kind="line",

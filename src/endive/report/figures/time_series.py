@@ -15,9 +15,9 @@ from endive.report.study_data import Study
 from endive.workload.arrivals import SCHEDULE
 
 LIMIT = "param_catalog_metadata_limit_bytes"
-"""Parameter of the largest size of metadata.json that the catalog accepts."""
+"""Parameter of the maximum size of metadata.json that the catalog accepts."""
 _FEWEST_PARTS = 0.1
-"""Smallest share of the intervals of a run that a curve needs."""
+"""Minimum share of the intervals of a run with a value; curves with fewer values are not drawn."""
 _MOST_MARKS = 12
 _UNITS = (("s", 1000.0, 600_000.0), ("min", 60_000.0, 18_000_000.0), ("h", 3_600_000.0, float("inf")))
 """Units of the time axis: name, length in ms, and the longest run that is shown in it."""
@@ -27,13 +27,13 @@ COMMITTING = common.Measure(
     "committing",
     "Transactions in flight",
     Axis("y", "in flight (transactions)"),
-    "Mean number of transactions that started committing and have not finished.",
+    "Mean number of committing transactions.",
 )
 TIME_TO_COMMIT = common.Measure(
     "time_to_commit_p50_ms",
     "Time to commit",
     Axis("y", "time to commit, p50 (ms)"),
-    "p50 over the transactions that started committing in each interval; left out where it is unknown.",
+    "p50 over the transactions that started committing in the interval; unknown values are not shown.",
 )
 
 
@@ -41,26 +41,26 @@ METADATA = common.Measure(
     "table_metadata_bytes",
     "Table metadata",
     Axis("y", "metadata.json (MB)"),
-    "Mean size of metadata.json right after the commits of each interval.",
+    "Mean size of metadata.json after the commits of the interval.",
     unit=1e6,
 )
 MANIFESTS = common.Measure(
     "table_manifests",
     "Manifests",
     Axis("y", "manifests of a table"),
-    "Mean number of manifests of the table right after the commits of each interval.",
+    "Mean number of manifests of the table after the commits of the interval.",
 )
 
 
 def build_metadata_over_time(study: Study) -> Figure:
-    """Build the size of metadata.json over time, with the limit of the catalog and the day on which it is met."""
+    """Build the size of metadata.json over time, with the limit of the catalog and the day on which it is reached."""
     figure = build_over_time(study, METADATA, "metadata_time")
     marks = tuple(Threshold(limit / METADATA.unit, label) for limit, label in describe_limits(study))
     return replace(figure, thresholds=(*figure.thresholds, *marks))
 
 
 def describe_limits(study: Study) -> list[tuple[int, str]]:
-    """Return the limits of the sizes of metadata.json, each with the first day on which an experiment meets it."""
+    """Return the limits of the sizes of metadata.json, each with the first day on which an experiment reaches it."""
     totals: list[dict[Any, Any]] = study.totals().to_dict("records")
     first: dict[int, float] = {}
     for row in totals:
@@ -74,11 +74,11 @@ def describe_limits(study: Study) -> list[tuple[int, str]]:
 def _name_day(day: float, simulated_days: float) -> str:
     if math.isinf(day):
         return ""
-    return f", met on day {math.ceil(day)}" + (" by linear growth" if day > simulated_days else "")
+    return f", reached on day {math.ceil(day)}" + (" by linear growth" if day > simulated_days else "")
 
 
 def build_over_time(study: Study, measure: common.Measure, name: str) -> Figure:
-    """Build a measure over the intervals of the run: of their events, or of the transactions that start committing in them."""
+    """Build a measure by interval of the run: of its events, or of the transactions that start committing in it."""
     rows, fields = common.split_by_load_or_class(study, study.over_time)
     if not (rows["commits_per_s"] > 0.0).any():
         raise common.NotInStudyError("nothing was committed")
@@ -99,8 +99,8 @@ def build_over_time(study: Study, measure: common.Measure, name: str) -> Figure:
         data,
         name=name,
         title=f"{measure.title} over time",
-        definition=f"{measure.definition} 60 equal intervals of the run, including warm-up; mean over seeds with 95% intervals."
-        + (" Dashed: scheduled changes of the load." if marks else ""),
+        definition=f"{measure.definition} Values of 60 equal intervals of the run, warm-up included: means over seeds, with 95% "
+        "intervals." + (" Dashed: scheduled changes of the load." if marks else ""),
         kind="line",
         x=Axis(time, f"time ({unit})"),
         y=common.fit_scale(measure.y, data) if measure is TIME_TO_COMMIT else measure.y,  # a peak must stay visible

@@ -1,4 +1,4 @@
-// Results as elements: a table by class, A against B, the ranking of changes.
+// Renders results: a table by class, the comparison of A and B, the ranking of changes.
 import { element } from "./state.js";
 
 const COLUMNS = [
@@ -70,7 +70,7 @@ export function classesTable(classes) {
   });
   const caption = element("caption", { className: "unseen", textContent: "Success and time to commit by class, with 95% intervals" });
   const scroll = element("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "By class" }, element("table", { className: "classes" }, caption, element("thead", {}, head), element("tbody", {}, ...rows)));
-  const note = "p50, p95, p99: time to commit of all transactions that start committing; aborted ones do not commit, so they count as infinite.";
+  const note = "p50, p95, p99: time to commit of all transactions that start committing; aborted transactions count as infinite.";
   return element("div", {}, scroll, element("p", { className: "quiet", textContent: note }));
 }
 
@@ -95,8 +95,8 @@ export function comparisonTable(found) {
     element("p", { className: "lead", textContent: found.sentence }),
     ...found.pairs.map((text) => element("p", { className: "quiet", textContent: text })),
     ...found.warnings.map((text) => element("p", { className: "quiet", textContent: text })),
-    element("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "A against B" }, table),
-    element("p", { className: "quiet", textContent: `${found.seeds.length} pairs of seeds. ${found.window}` }),
+    element("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "B compared with A" }, table),
+    element("p", { className: "quiet", textContent: `${found.seeds.length} paired ${found.seeds.length === 1 ? "seed" : "seeds"}. ${found.window}` }),
   );
 }
 
@@ -110,7 +110,7 @@ export function rankingTable(found, use) {
     if (row.note) name.append(element("span", { className: "operation", textContent: row.note }));
     return element("tr", { className: row.name === found.best ? "best" : "" }, name, element("td", { "data-label": found.goal.words, textContent: row.value?.text ?? "–" }), element("td", { "data-label": "difference (95%, simultaneous)", textContent: row.change || "–" }), element("td", { className: style, textContent: words }), element("td", {}, button));
   });
-  const seeds = `${found.seeds.length} seeds, the same for all changes. Current ${found.goal.words}: ${found.present?.text ?? "unknown"}.`;
+  const seeds = `${found.seeds.length} ${found.seeds.length === 1 ? "seed" : "seeds"}, the same for all changes. Current ${found.goal.words}: ${found.present?.text ?? "unknown"}.`;
   return element(
     "div",
     {},

@@ -1,4 +1,4 @@
-// Draws figures of the server with Vega. If only the data of a figure changes, its chart is kept.
+// Draws figures of the server with Vega. If only the data of a figure changes, its chart is reused.
 import { copyPicture } from "./picture.js";
 import { element } from "./state.js";
 
@@ -23,12 +23,12 @@ function withoutZoom(spec) {
   (spec.layer ?? []).forEach(withoutZoom);
 }
 
-// Text beside lanes takes their space; the data below has it too.
+// Text beside lanes takes their space; the table below contains it as well.
 function withoutWords(spec) {
   if (spec.layer && spec.layer.length > 2) spec.layer = spec.layer.filter((layer) => (layer.mark?.type ?? layer.mark) !== "text" || layer.encoding?.x?.value !== "width");
 }
 
-// Draws one figure after the other; of several waiting ones only the last is drawn.
+// Draws one figure after the other; if several are waiting, only the last is drawn.
 export function draw(name, figure) {
   const entry = drawn.get(name) ?? { waiting: null, busy: null, spec: "", view: null };
   drawn.set(name, entry);

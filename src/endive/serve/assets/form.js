@@ -1,4 +1,4 @@
-// The form: the most important keys on top, all keys below by section, made from the schema.
+// Builds the form from the schema: the most important keys on top, all keys by section below.
 import { element, get, put, same, without } from "./state.js";
 
 const COUNTS = [0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 50, 64, 80, 100, 128, 160, 200];
@@ -25,7 +25,7 @@ export function spoken(ms) {
 const isMaintenance = (name, cls) => MAINTENANCE.test(name) || Boolean(cls.periodic);
 
 export class Form {
-  // Calls `changed(tree, key, atOnce)` on every change; `key` is a choice that may leave other keys without effect.
+  // Calls `changed(tree, key, atOnce)` on every change; after a choice of `key`, other keys may have no effect.
   constructor(description, changed) {
     this.description = description;
     this.changed = changed;
@@ -97,7 +97,7 @@ export class Form {
     return this.group("transactions", ...rows);
   }
 
-  // The arrival kind of a class; none if it takes its arrivals from [transaction].
+  // Returns the arrival kind of a class, or nothing if it takes its arrivals from [transaction].
   kindOf(cls) {
     return this.description.arrivals.find((kind) => cls[kind.key] !== undefined);
   }
@@ -228,7 +228,7 @@ export class Form {
     return element("div", { className: "row toggle" }, element("label", { htmlFor: box.id, textContent: label }), box);
   }
 
-  // A number or a duration, typed or moved along stops.
+  // Adds a field for a number or a duration, with a slider.
   slider(key, label, stops, kind, fallback) {
     const input = this.mark(element("input", { type: "text", inputMode: kind === "number" ? "decimal" : "text", spellcheck: false, className: "value" }), key);
     const range = element("input", { type: "range", min: 0, max: stops.length - 1, step: 1, "aria-label": `${label}, slider` });
@@ -337,7 +337,7 @@ export class Form {
     return input;
   }
 
-  // Values that are not plain are sent as text and parsed by the server.
+  // Values other than numbers and words are sent as text and parsed by the server.
   write(key, text, atOnce) {
     delete this.written[key];
     if (text.trim() === "") return this.set(key, undefined, { atOnce });
@@ -408,7 +408,7 @@ function leaves(node) {
   return Object.values(node).reduce((sum, each) => sum + leaves(each), 0);
 }
 
-// The typed value: a number if it is one, otherwise the text, which the server checks.
+// Returns the typed value: a number, or the text, which the server checks.
 function typed(text, kind) {
   const trimmed = text.trim();
   if (trimmed === "") return undefined;
@@ -423,7 +423,7 @@ function bounds(field) {
   if (field.max !== undefined && field.max < 1e9) parts.push(`at most ${field.max.toLocaleString("en")}`);
   const unit = field.unit ? ` (in ${field.unit})` : "";
   const given = field.default !== null && field.default !== undefined ? ` Default: ${field.default}.` : "";
-  return `${parts.length ? `${parts.join(", ")}${unit}.` : field.kind === "toml" ? "Written as TOML." : unit ? `In ${field.unit}.` : ""}${given}`.replace(/^./, (c) => c.toUpperCase());
+  return `${parts.length ? `${parts.join(", ")}${unit}.` : field.kind === "toml" ? "Enter as TOML." : unit ? `In ${field.unit}.` : ""}${given}`.replace(/^./, (c) => c.toUpperCase());
 }
 
 function toml(value) {

@@ -1,4 +1,4 @@
-// The page: it shows the answer to the last question, or marks what it shows as outdated.
+// The page shows the answer to the last question, or marks an earlier answer as outdated.
 import { classesTable, comparisonTable, rankingTable } from "./answer.js";
 import { draw, listenForCopies } from "./charts.js";
 import { Form } from "./form.js";
@@ -19,7 +19,7 @@ let helping = null;
 let timer = 0;
 let toml = "";
 
-// ---- talking to the server
+// ---- requests to the server
 
 class Refused extends Error {
   constructor(status, body) {
@@ -100,7 +100,7 @@ function change(tree, choiceKey, atOnce) {
   form.show(tree);
   writeAddress(state);
   stale();
-  asked += 1; // answers on their way are outdated
+  asked += 1; // pending answers are outdated
   asking?.abort();
   clearTimeout(timer);
   timer = setTimeout(() => ask(choiceKey), atOnce ? SLIDING_MS : TYPING_MS);
@@ -168,7 +168,7 @@ function accepted(event, question) {
     form.show(state.tree);
   }
   basis(event);
-  warnings.configuration = [...event.left_out.map((key) => `${key} was removed: it has no effect any more.`), ...event.warnings];
+  warnings.configuration = [...event.left_out.map((key) => `${key} was removed, because it no longer has an effect.`), ...event.warnings];
   if (event.compiling) busy(true, "simulating; the engine for this configuration is being compiled…");
 }
 
@@ -190,7 +190,7 @@ function showAnswer(event, question) {
   warnings.answer = event.warnings;
   showWarnings();
   const seeds = event.seeds.length === 1 ? "1 seed" : `${event.seeds.length} seeds`;
-  const preview = event.preview ? "preview of a shorter run; " : "";
+  const preview = event.preview ? "preview (shorter run); " : "";
   busy(!event.final, `${preview}${seeds}${event.final ? "" : ", refining…"}`);
   $("basis").querySelector("ul").replaceChildren(
     ...[`${seeds} (${event.seeds[0]}${event.seeds.length > 1 ? ` to ${event.seeds.at(-1)}` : ""}). ${event.window}`, "Intervals are 95% confidence intervals.", ...assumed].map((text) => element("li", { textContent: text })),
@@ -234,7 +234,7 @@ function broken(event) {
   busy(false, "not simulated");
 }
 
-// This page has asked nothing since, so the server ended.
+// This page sent no other question, so the server ended.
 function stopped() {
   gone("The server closed the connection before the response was complete.");
 }
@@ -281,7 +281,7 @@ function outdated() {
   if (place.querySelector("table") && !place.querySelector(".outdated")) place.prepend(element("p", { className: "outdated", textContent: "This ranking was computed for an earlier configuration." }));
 }
 
-// Applies a change; the present state becomes A.
+// Applies a change; the current configuration becomes A.
 function use(tree) {
   state.a = state.tree;
   pinned();
@@ -290,7 +290,7 @@ function use(tree) {
   $("answer").focus();
 }
 
-// ---- A against B
+// ---- comparison of A and B
 
 function pinned() {
   $("pin").textContent = state.a ? "Pin again as A" : "Pin as A";
@@ -375,7 +375,7 @@ async function copy() {
 
 let started = null; // the preset, unchanged
 async function startFrom(chosen) {
-  asked += 1; // answers on their way are outdated
+  asked += 1; // pending answers are outdated
   const mine = asked;
   asking?.abort();
   clearTimeout(timer);

@@ -1,4 +1,4 @@
-// A figure as a PNG for documents: its title, legend and chart in dark ink on white, whatever the colours of the page.
+// Copies a figure as a PNG for documents: title, legend and chart, dark on white, regardless of the colours of the page.
 const INK = "#1a1c1f";
 const PAPER = "#ffffff";
 const SCALE = 2;
@@ -8,7 +8,7 @@ const LEGEND = { font: "12px system-ui, sans-serif", height: 18, gap: 16 };
 const SHOWN_MS = 1500;
 const LABEL = "Copy as PNG";
 
-// The colours of the page are variables, which an image outside of it does not have.
+// Replaces the colour variables of the page, which an image cannot use.
 async function chartImage(view) {
   const svg = (await view.toSVG()).replaceAll("currentColor", INK).replaceAll("var(--paper)", PAPER);
   const image = new Image();
@@ -17,7 +17,7 @@ async function chartImage(view) {
   return image;
 }
 
-// Places of the entries of the legend, in lines that are no wider than the picture.
+// Returns the positions of the legend entries, in lines that fit the width of the picture.
 function placeLegend(context, entries, width) {
   context.font = LEGEND.font;
   let [left, line] = [0, 0];

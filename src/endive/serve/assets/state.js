@@ -17,7 +17,7 @@ export function put(tree, key, value) {
   return made;
 }
 
-// Takes a key away, and the tables that it leaves empty; a class stays, however empty.
+// Removes a key and the tables that become empty; an empty class remains.
 export function without(tree, key) {
   const made = structuredClone(tree);
   const parts = key.split(".");

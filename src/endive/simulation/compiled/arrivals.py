@@ -1,4 +1,4 @@
-"""Submit the transactions of sources: when, and with which contents. The counterpart of ``endive.workload.Source``."""
+"""Submit the transactions of sources: their times and contents. The counterpart of ``endive.workload.Source``."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def await_arrival(run: Any, source_id: int) -> None:
 
 @jit
 def take_slot(run: Any, owner: int) -> int:
-    """Return the source of an arrival or of a late start if its transaction starts now; ``NO_SLOT`` if it misses its slot."""
+    """Return the source of an arrival or late start whose transaction starts now, or ``NO_SLOT`` if the writer is busy."""
     if owner >= run.num_sources:
         source_id = owner - run.num_sources
         begin_job(source_at(run, source_id))
@@ -94,7 +94,7 @@ def begin_job(source: Any) -> None:
 
 @jit
 def misses_slot(run: Any, source: Any, limit: int) -> bool:
-    """Return whether a paced writer is not free at its slot, which it then misses."""
+    """Return whether a paced writer is busy at its scheduled time and therefore misses it."""
     if source.running or source.delivered or 0 < limit <= source.uncommitted:
         source.late = 1
         if not source.running or run.now_ms < source.job_end_ms:
@@ -105,7 +105,7 @@ def misses_slot(run: Any, source: Any, limit: int) -> bool:
 
 @jit
 def start_late(run: Any, source_id: int, limit: int) -> None:
-    """Start a paced writer that has missed a slot, if it is free now."""
+    """Start a paced writer that has missed a scheduled time, if it is free now."""
     source = source_at(run, source_id)
     blocked = source.running or source.delivered or 0 < limit <= source.uncommitted
     if source.late and not source.due and not blocked and run.now_ms < source.end_ms:
@@ -151,7 +151,7 @@ def submit(run: Any, txn: Any, slot: int, source: Any, cls: Any) -> None:
 
 @jit
 def start_streams(txn: Any, key: int, source: Any, cls: Any) -> None:
-    """Start the random streams of a transaction, and take the state of backoff that its writer keeps."""
+    """Start the random streams of a transaction, and load the backoff state of its writer."""
     txn.key = key
     txn.storage_key = derive(key, word(_STORAGE))
     txn.catalog_key = derive(key, word(_CATALOG))
@@ -166,7 +166,7 @@ def start_streams(txn: Any, key: int, source: Any, cls: Any) -> None:
 
 @jit
 def take_known_versions(run: Any, txn: Any, slot: int) -> None:
-    """Take the versions of the tables that the writer knows."""
+    """Load the table versions that the writer has cached."""
     for t in range(txn.read):
         mine = touched_at(run, slot, t)
         mine.known_version = known_version_at(run, txn.source, mine.table).value
@@ -174,7 +174,7 @@ def take_known_versions(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def _is_committed_by_another(cls: Any) -> bool:
-    """Return whether a committer commits the files of a class's writers; a trace does not describe its commits."""
+    """Return whether a committer commits the files of a class's writers; traces do not describe its commits."""
     if HAS_COMMITTERS:
         return cls.committer >= 0  # type: ignore[no-any-return]
     return False
@@ -182,7 +182,7 @@ def _is_committed_by_another(cls: Any) -> bool:
 
 @jit
 def know_written(run: Any, txn: Any, slot: int) -> None:
-    """Set the versions that the writer knows to those that it has just committed."""
+    """Set the cached table versions of the writer to the versions that it has just committed."""
     for t in range(txn.written):
         mine = touched_at(run, slot, t)
         mine.known_version = mine.version + 1
@@ -190,7 +190,7 @@ def know_written(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def learn(run: Any, txn: Any, slot: int) -> None:
-    """Store the state of a finished transaction for its writer; a table handle never returns to an earlier version."""
+    """Store the state of a finished transaction for its writer; the version of a cached table handle never decreases."""
     cls = class_at(run, txn.cls)
     if cls.keeps_handles:
         for t in range(txn.read):
@@ -205,7 +205,7 @@ def learn(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _replay(run: Any, txn: Any, slot: int, given: Any) -> None:
-    """Replace drawn values by those of a trace."""
+    """Replace drawn values by values of a trace."""
     if given.operation >= 0:
         txn.operation = given.operation
     if given.runtime_ms >= 0.0:
@@ -313,7 +313,7 @@ def _choose_tables(run: Any, txn: Any, slot: int, cls: Any) -> None:
 
 @jit
 def _choose_in_group(run: Any, txn: Any, slot: int, cls: Any, count: int, draws: int) -> None:
-    """Choose a table of the class, and others of its group: neighbours in the list of candidates by group."""
+    """Choose a table of the class, and others of its group: neighbors in the list of candidates by group."""
     _pick_items(run, cls.table_weights, 1, cls.candidates, txn.key, _TABLES, draws)
     picked = _picked(run, 0)
     first = candidate_at(run, cls.first_candidate + picked).value
@@ -337,7 +337,7 @@ def _choose_in_group(run: Any, txn: Any, slot: int, cls: Any, count: int, draws:
 
 @jit
 def _first_of_group(run: Any, cls: Any, group: int) -> int:
-    """Return the index of the first candidate of this group or a later one, in the list of candidates by group."""
+    """Return the index of the first candidate of this group or a later group, in the list of candidates by group."""
     low, high = 0, cls.candidates
     while low < high:
         middle = (low + high) // 2
@@ -403,7 +403,7 @@ def _choose_partitions(run: Any, txn: Any, slot: int, cls: Any) -> None:
 
 @jit
 def _keep_sorted(run: Any, slot: int, t: int, first: int, n: int, written: int) -> None:
-    """Keep the first picks as the partitions of a table, in ascending order."""
+    """Store the first picks as the partitions of a table, in ascending order."""
     if written == n:
         chosen = integers_at(run.scratch + 8 * run.scratch_length, run.scratch_length)
         for p in range(n):

@@ -1,6 +1,6 @@
 """Run the attempts of a transaction, from the base snapshot to the commit request, on each commit path.
 
-Manifest lists of the path ``endive`` are rewritten or appended to (ML+).
+On the path ``endive``, manifest lists are rewritten or appended to (ML+).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from endive.simulation.compiled.table_state import (
 
 @jit
 def make_manifests(run: Any, txn: Any, slot: int) -> None:
-    """Write the files that an attempt commits: read the lists, write manifests, and write or append to the lists."""
+    """Write the files of an attempt: read the manifest lists, write manifests, and write or append to the lists."""
     cls = class_at(run, txn.cls)
     if not read_lists(run, txn, cls):
         return
@@ -150,7 +150,7 @@ def _list_append_effect(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def start_work(run: Any, txn: Any, slot: int) -> None:
-    """Take the snapshot that the job is based on, run the job, and start the first attempt."""
+    """Record the base snapshot of the job, run the job, and start the first attempt."""
     cls = class_at(run, txn.cls)
     take_snapshot(run, txn, slot)
     if HAS_FILES:
@@ -162,7 +162,7 @@ def start_work(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def start_from_handle(run: Any, txn: Any, slot: int) -> None:
-    """Start a transaction from the table handles of its writer, without a load."""
+    """Start a transaction from the cached table handles of its writer, without a load."""
     take_handles(run, txn, slot)
     if HAS_ICEBERG:
         txn.job_start_ms = txn.now_ms
@@ -214,7 +214,7 @@ def prepare_attempt(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def _prepare(run: Any, txn: Any, slot: int, t: int) -> int:
-    """Validate a table and create its new state (PyIceberg: validate it); return the outcome."""
+    """Validate a table and create its new state (PyIceberg: only validate); return the outcome."""
     outcome = PREPARED
     if HAS_PYICEBERG and class_at(run, txn.cls).commit_path == run_state.PYICEBERG:
         outcome = validate_again(run, txn, slot, t)
@@ -225,7 +225,7 @@ def _prepare(run: Any, txn: Any, slot: int, t: int) -> int:
 
 @inlined
 def end_iceberg_commit(run: Any, txn: Any, slot: int) -> None:
-    """Continue after the read of the catalog that follows a commit on Iceberg's path, until the operation is done."""
+    """Continue after the catalog read that follows a commit on Iceberg's path, to the end of the operation."""
     effect_at = txn.now_ms
     if end_read(run, txn) and after_commit(run, txn, slot):
         succeed(run, txn, slot, effect_at)
@@ -233,7 +233,7 @@ def end_iceberg_commit(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _stage(run: Any, txn: Any, slot: int) -> None:
-    """Write the files that an attempt on PyIceberg's path commits, and check whether the table is unchanged."""
+    """Write the files of an attempt on PyIceberg's path, and check whether the table is unchanged."""
     if not make_snapshots(run, txn, slot):
         return
     if HAS_SERVICE and run.writes_metadata:
@@ -244,7 +244,7 @@ def _stage(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def check_unchanged(run: Any, txn: Any, slot: int) -> None:
-    """Check the state just before the commit on PyIceberg's path: if it has changed, the attempt is lost without a commit."""
+    """Check the table just before the commit on PyIceberg's path: if it has changed, the attempt fails without a commit request."""
     take_snapshot(run, txn, slot)
     if not end_read(run, txn) or not read_metadata(run, txn, slot):
         return
@@ -262,7 +262,7 @@ def _end_by_conflict(run: Any, txn: Any, slot: int, may_restart: bool) -> None:
 
 @inlined
 def retry_attempt(run: Any, txn: Any, slot: int) -> None:
-    """Continue after a failed commit: keep valid files, and charge the cost of rewriting the others."""
+    """Continue after a failed commit: reuse valid files, and account for rewriting the others."""
     cls = class_at(run, txn.cls)
     behind = snapshots_behind(run, txn, slot)
     take_snapshot(run, txn, slot)

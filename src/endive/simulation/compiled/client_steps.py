@@ -1,6 +1,6 @@
 """Run the steps of a transaction that do not affect other transactions: file accesses, the job itself, backoff.
 
-Each step returns whether it was finished before the end of the run; an unfinished one leaves the account unchanged.
+Each step returns whether it finished before the end of the run; an unfinished step leaves the account unchanged.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from endive.simulation.compiled.streams import (
 )
 
 NOT_SIZED = -math.inf
-"""Size parameter of an access whose latency does not depend on size."""
+"""Marker of an access whose latency does not depend on the object size."""
 
 
 @jit
 def step(run: Any, txn: Any, component: int, duration_ms: float) -> bool:
-    """Run one step of this duration."""
+    """Run one step with this duration."""
     now = txn.now_ms + duration_ms
     if HAS_FAILURES and now > txn.deadline_ms:
         return cancel(run, txn, component)
@@ -63,7 +63,7 @@ def step(run: Any, txn: Any, component: int, duration_ms: float) -> bool:
 
 @jit
 def cancel(run: Any, txn: Any, component: int) -> bool:
-    """Wait until the deadline, where the kernel ends the transaction (``txn.failed``); return False: no step follows."""
+    """Wait until the deadline, at which the kernel ends the transaction (``txn.failed``); return False, because no step follows."""
     left = txn.deadline_ms - txn.now_ms
     if txn.now_ms + left < run.end_ms:
         txn.now_ms += left
@@ -91,7 +91,7 @@ def start_time_limit(run: Any, txn: Any) -> bool:
 
 @jit
 def access_step(run: Any, txn: Any, component: int, latency_ms: float) -> bool:
-    """Run one access to the object store, or a batch of them: its latency and the client's computation."""
+    """Run one access to the object store, or a batch of accesses: the latency and the client CPU time."""
     if HAS_CLIENTS:
         latency_ms += client_ms(run, txn, class_at(run, txn.cls))
     return step(run, txn, component, latency_ms)
@@ -99,7 +99,7 @@ def access_step(run: Any, txn: Any, component: int, latency_ms: float) -> bool:
 
 @jit
 def fails_for_good(run: Any, txn: Any, component: int, requests: int, latency_ms: float) -> bool:
-    """Return whether one of the requests fails permanently; the kernel ends the transaction after its latency (``txn.failed``)."""
+    """Return whether a request fails permanently; the kernel then ends the transaction after the latency (``txn.failed``)."""
     if not any_fails(txn, class_at(run, txn.cls).fatal_error, requests):
         return False
     if step(run, txn, component, latency_ms):
@@ -125,7 +125,7 @@ def access(run: Any, txn: Any, cls: Any, kind: int, count: int, component: int) 
 
 @jit
 def run_batches(run: Any, txn: Any, cls: Any, kind: int, count: int, component: int, first: float, parallel: int) -> bool:
-    """Run a series of file accesses in batches of ``parallel``; ``first`` is the parameter of their size, or ``NOT_SIZED``."""
+    """Run file accesses in batches of ``parallel``; ``first`` is the size-dependent latency parameter, or ``NOT_SIZED``."""
     while count > 0:
         batch = min(count, parallel)
         latency = sized_latency(run, cls.access[kind], first, largest_storage_uniform(txn, batch))
@@ -142,7 +142,7 @@ def run_batches(run: Any, txn: Any, cls: Any, kind: int, count: int, component: 
 
 @jit
 def sized_latency(run: Any, parameters: Any, first: float, u: float) -> float:
-    """Return the latency at a uniform of an access whose distribution has the first parameter ``first``, unless ``NOT_SIZED``."""
+    """Return the latency of an access at quantile ``u``; ``first`` replaces the first parameter unless it is ``NOT_SIZED``."""
     if first == NOT_SIZED:
         return value(run, parameters, u)
     return quantile(int(parameters[0]), first, parameters[2], parameters[3], u, floats_at(run.quantiles, run.num_quantiles))
@@ -150,7 +150,7 @@ def sized_latency(run: Any, parameters: Any, first: float, u: float) -> float:
 
 @jit
 def _tables_to_load(run: Any, txn: Any, slot: int, cls: Any) -> int:
-    """Return the number of tables with metadata that the writer must read: all, or those that changed since its last read."""
+    """Return the number of tables whose metadata the writer must read: all tables, or with a cache the changed ones."""
     moved = txn.read
     if HAS_CLIENTS and cls.keeps_handles:
         moved = 0
@@ -164,7 +164,7 @@ def _tables_to_load(run: Any, txn: Any, slot: int, cls: Any) -> int:
 
 @jit
 def read_tables(run: Any, txn: Any, slot: int, cls: Any) -> bool:
-    """Start a transaction after its read of the catalog: read table metadata that is not inlined, and run the job."""
+    """Start a transaction after its catalog read: read table metadata that is not inlined, and run the job."""
     if cls.handles_metadata:
         tables = _tables_to_load(run, txn, slot, cls)
         if not access(run, txn, cls, METADATA_READ, tables, CATALOG_READ):
@@ -194,7 +194,7 @@ def write_manifests(run: Any, txn: Any, cls: Any) -> bool:
 
 @jit
 def write_metadata(run: Any, txn: Any, cls: Any) -> bool:
-    """Write table metadata, if the client does."""
+    """Write table metadata, if the client writes it."""
     return not cls.handles_metadata or access(run, txn, cls, METADATA_WRITE, txn.redo_tables, PER_ATTEMPT_IO)
 
 
@@ -219,7 +219,7 @@ def back_off(run: Any, txn: Any, cls: Any) -> bool:
 
 @jit
 def pay_conflict(run: Any, txn: Any, cls: Any, behind: int) -> bool:
-    """Run the additional I/O of an overlap, by operation."""
+    """Run the additional I/O of an overlap, which depends on the operation."""
     if traits_at(run, txn.cls, txn.operation).validates:
         return access(run, txn, cls, LIST_READ, behind, CONFLICT_IO)
     if txn.operation == MERGE_APPEND:
@@ -240,6 +240,6 @@ def merge(run: Any, txn: Any, cls: Any, lists: int, manifests: int) -> bool:
 
 @jit
 def conflicting_manifests(run: Any, txn: Any, cls: Any) -> int:
-    """Return the number of manifests that a real conflict makes the transaction merge."""
+    """Return the number of manifests to merge because of a real conflict."""
     count = value(run, cls.manifests, conflict_uniform(txn))
     return whole_count(count, cls.manifests_low, cls.manifests_high)

@@ -1,8 +1,8 @@
-"""Run the committers of classes, to which writers hand off files.
+"""Run the committers of classes, to which writers hand off file batches.
 
-The counterpart of ``endive.workload.committer``. Handoffs are records in the list of their committer; the first of them belong to
-the current commit. Their events in the queue are those of sources, in kinds: arrivals, late starts, handoffs, starts of commits,
-timers, last rounds.
+The counterpart of ``endive.workload.committer``. File batches are records in the list of their committer; the first of them belong
+to the current commit. The events of a source are ordered by kind: arrivals, late starts, handoffs, starts of commits, timers, last
+rounds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ARRIVAL, LATE_START, HAND_OVER, BEGIN, TIMER, LAST_ROUND = range(6)
 
 @jit
 def take_turn(run: Any, owner: int) -> int:
-    """Process an event of a source; return the source of the next transaction to start, ``NO_SLOT`` if none starts."""
+    """Process an event of a source; return the source of the next transaction to start, or ``NO_SLOT``."""
     kind = owner // run.num_sources
     source_id = owner - kind * run.num_sources
     cls = class_at(run, source_at(run, source_id).cls)
@@ -51,7 +51,7 @@ def take_turn(run: Any, owner: int) -> int:
 
 @jit
 def await_last_round(run: Any, source_id: int) -> None:
-    """Schedule the commit of handoffs that still wait at the end of arrivals, when no round follows."""
+    """Schedule the commit of file batches that are still queued at the end of arrivals, if no round follows."""
     cls = class_at(run, source_at(run, source_id).cls)
     if cls.committer >= 0:
         committer = committer_at(run, cls.committer)
@@ -66,7 +66,7 @@ def _push(run: Any, kind: int, source_id: int, delay_ms: float) -> None:
 
 @jit
 def _arrive(run: Any, source_id: int, cls: Any, committer: Any) -> None:
-    """Start the next job of a writer, unless it misses its slot, and schedule its next arrival."""
+    """Start the next job of a writer, unless it misses its scheduled time, and schedule its next arrival."""
     source = source_at(run, source_id)
     if not cls.paced or not (source.due or misses_slot(run, source, committer.limit)):
         _begin_work(run, source_id, cls, committer)
@@ -129,7 +129,7 @@ def _close_round(run: Any, committer: Any) -> None:
 
 @jit
 def _hand_over(run: Any, source_id: int, cls: Any, committer: Any) -> None:
-    """Put a writer's files into the queue."""
+    """Add a file batch of a writer to the queue."""
     source = source_at(run, source_id)
     run.handovers_made += 1
     source.running = 0
@@ -164,7 +164,7 @@ def _hand_over(run: Any, source_id: int, cls: Any, committer: Any) -> None:
 
 @jit
 def _consider(run: Any, committer: Any) -> None:
-    """End the round if it is over; start a commit, or set the timer, unless a commit is in progress."""
+    """End the round if it is complete; start a commit, or set the timer, unless a commit is in progress."""
     if committer.round == ALL_WRITERS:
         _close_round(run, committer)
     if committer.under_way:
@@ -190,7 +190,7 @@ def _consider(run: Any, committer: Any) -> None:
 
 @jit
 def _round_delay_ms(run: Any, committer: Any) -> float:
-    """Return the time until the next commit may start, or the open round ends; infinite if that depends on other events."""
+    """Return the time until the next commit may start or the open round ends; infinite if that depends on other events."""
     is_last = committer.deadline_ms == math.inf and run.now_ms >= committer.end_ms
     if committer.waiting > 0 and (committer.ready or is_last):
         return 0.0
@@ -199,7 +199,7 @@ def _round_delay_ms(run: Any, committer: Any) -> float:
 
 @jit
 def begin_batch(run: Any, txn: Any, cls: Any) -> None:
-    """Put the waiting handoffs, at most ``max_batch``, into a commit that starts now; its job is already done."""
+    """Put the queued file batches, at most ``max_batch``, into a commit that starts now and has no job."""
     committer = committer_at(run, cls.committer)
     batch = committer.waiting
     if 0 < committer.max_batch < batch:
@@ -225,7 +225,7 @@ def begin_batch(run: Any, txn: Any, cls: Any) -> None:
 
 @jit
 def end_batch(run: Any, txn: Any) -> None:
-    """End the commit of a committer: its handoffs are committed, aborted, or wait for the next one."""
+    """End the commit of a committer: its file batches are committed, aborted, or stay in the queue."""
     cls = class_at(run, txn.cls)
     committer = committer_at(run, cls.committer)
     batch, committer.under_way = committer.under_way, 0
@@ -250,7 +250,7 @@ def end_batch(run: Any, txn: Any) -> None:
 
 @jit
 def _release(run: Any, source_id: int, cls: Any, committer: Any) -> None:
-    """Resume a writer that waited for one of its handoffs."""
+    """Resume a writer that waited for one of its file batches."""
     source = source_at(run, source_id)
     source.uncommitted -= 1
     if source.blocked:

@@ -1,4 +1,4 @@
-"""Apply commits at a pointer, a log or a service, and return their responses."""
+"""Apply commits to a commit pointer, a log or a service, and return the responses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from endive.simulation.compiled.table_state import append_record, compact, insta
 
 @jit
 def _answer(run: Any, txn: Any, success: bool) -> bool:
-    """Wait for the response after the effect; return whether it came before the end."""
+    """Wait for the response after the linearization point; return whether it came before the end of the run."""
     latency = txn.success_ms if success else failed_answer_ms(txn.effect_ms, txn.failure_ms)
     rest = latency - txn.effect_ms
     txn.elapsed_ms += txn.effect_ms
@@ -48,7 +48,7 @@ def _answer(run: Any, txn: Any, success: bool) -> bool:
 
 @inlined
 def swap_pointer(run: Any, txn: Any, slot: int) -> None:
-    """Compare and swap the pointer: the commit takes effect if no other commit preceded it."""
+    """Compare and swap the commit pointer: the commit takes effect if no other commit preceded it."""
     group = group_at(run, txn.group)
     if HAS_LIMITS and txn.now_ms < group.writable_ms:
         _throttled(run, txn, slot)
@@ -70,7 +70,7 @@ def swap_pointer(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _throttled(run: Any, txn: Any, slot: int) -> None:
-    """Reject a write of the pointer that comes too soon after another; its client sends it again."""
+    """Reject a write of the commit pointer that comes too soon after another; the client resends it."""
     run.commit_throttled += 1
     if not _answer(run, txn, False):
         return
@@ -83,7 +83,7 @@ def _throttled(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def log_event(run: Any, txn: Any, slot: int, event: int) -> None:
-    """Process an event of a catalog that is a log."""
+    """Process an event of a log catalog."""
     if event == run_state.LOG_COMMIT:
         _log_commit(run, txn, slot)
     elif event == run_state.APPEND_EFFECT:
@@ -155,7 +155,7 @@ def service_event(run: Any, txn: Any, slot: int, event: int) -> None:
 
 @jit
 def _end_after_rejections(run: Any, txn: Any, slot: int) -> None:
-    """End an operation after a request was rejected too often: it aborts and keeps its files, unless it has committed before."""
+    """End an operation after a request was rejected too often: unless it has committed before, it aborts and keeps its files."""
     then = request_at(run, slot).then
     txn.times[run_state.CATALOG_COMMIT if then == COMMITS else run_state.CATALOG_READ] += txn.elapsed_ms
     txn.event_count += 1

@@ -43,14 +43,14 @@ _REASONS = (
 
 
 class _Finished(NamedTuple):
-    """Rows as the kernel writes them: words of ``run_state.ROW``, the written tables of each row, and names of classes."""
+    """Rows as written by the kernel: words of ``run_state.ROW``, the written tables of each row, and names of classes."""
 
     words: run_state.Ints
     tables: run_state.Ints
     class_names: Sequence[str]
 
     def __call__(self, name: str, index: int = 0) -> npt.NDArray[Any]:
-        """Return the values of a field, or of one item of it."""
+        """Return the values of a field, or of one of its items."""
         dtype, offset = run_state.ROW.fields[name][:2]  # type: ignore[index]
         values: npt.NDArray[Any] = self.words[offset // 8 + index].view(dtype.base)
         return values
@@ -74,11 +74,11 @@ _COMPUTED: Mapping[str, Callable[[_Finished], pa.Array]] = {
     "table_snapshots": lambda done: _plain(_state(done, "table_snapshots")),
     "tables_written": lambda done: _lists(done("written"), done.tables),
 }
-"""Columns that differ from the field of the same name in a record, or have none."""
+"""Functions of columns that differ from the record field of the same name, or have no field."""
 
 
 def to_batch(words: run_state.Ints, tables: run_state.Ints, class_names: Sequence[str]) -> pa.RecordBatch:
-    """Create a batch of rows with their written tables (``tables``). It refers to ``words``, which must not change afterwards."""
+    """Create a batch of rows with their written tables (``tables``). The batch refers to ``words``; do not change them later."""
     done = _Finished(words, tables, class_names)
     return pa.RecordBatch.from_arrays([_array(column, done) for column in COLUMNS], schema=RESULT_SCHEMA)
 
@@ -92,13 +92,13 @@ def _array(column: Column, done: _Finished) -> pa.Array:
 
 
 def _state(done: _Finished, name: str) -> npt.NDArray[np.int64]:
-    """Return a column of the state of the table after the commit; -1 unless it committed and files are tracked."""
+    """Return a state column of the table after the commit; -1 if the transaction did not commit or files are not tracked."""
     known = (done("status") == run_state.COMMITTED) & (done("table_snapshots") > 0)
     return np.where(known, done(name), -1)
 
 
 def _orphaned(done: _Finished) -> npt.NDArray[np.int64]:
-    """Count the files that remain; see ``arithmetic.costs.orphaned_files``."""
+    """Return the number of orphaned files; see ``arithmetic.costs.orphaned_files``."""
     written = done("counts", run_state.METADATA_WRITE) + done("counts", run_state.LIST_WRITE) + done("counts", run_state.FILE_WRITE)
     reasons = (run_state.CRASH, run_state.STATE_UNKNOWN, run_state.FAILED, run_state.CANCELLED)
     unclean = np.isin(done("reason"), reasons) & (done("installs") == 0)
@@ -112,7 +112,7 @@ def _plain(values: npt.NDArray[np.generic]) -> pa.Array:
 def _named(codes: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Array:
     """Return names for codes; negative codes are null."""
     first, last = int(codes.min()), int(codes.max())
-    if first == last:  # as it is in most batches, for most columns
+    if first == last:  # the common case of most columns
         return pa.nulls(len(codes), pa.string()) if first < 0 else pa.repeat(pa.scalar(names[first], pa.string()), len(codes))
     return pa.array(names, pa.string()).take(pa.array(codes, mask=codes < 0) if first < 0 else pa.array(codes))
 
@@ -124,11 +124,11 @@ def _lists(lengths: npt.NDArray[np.int64], values: run_state.Ints) -> pa.Array:
 
 
 _EVENTS_AT_ONCE = 1_000_000
-"""Maximum number of events per call of the kernel, which permits progress reports and Ctrl-C."""
+"""Maximum number of events per kernel call; between calls, progress is reported and Ctrl-C is handled."""
 
 
 class CompiledEngine:
-    """One run of the compiled engine."""
+    """Run of the compiled engine."""
 
     def __init__(self, config: SimulationConfig, sink: Sink, progress: Progress | None = None) -> None:
         self._config = config
@@ -162,9 +162,9 @@ class CompiledEngine:
         return self._counters()
 
     def _flush(self) -> None:
-        """Forward the rows to the sink. A batch keeps their memory, unless it uses less than half of it.
+        """Forward the rows to the sink. The batch references the row buffer, or copies the rows if they fill less than half of it.
 
-        New memory is zero: kernels do not write the words of features that they do not have.
+        A new buffer must be zero: kernels do not write the words of features that they do not have.
         """
         run, words, tables = self._world.run[0], self._world.rows, self._world.row_tables
         rows = int(run["rows_used"])

@@ -1,11 +1,12 @@
 """Features of the kernel. Each set of features is a separate kernel, compiled when a configuration first needs it.
 
-A function of the kernel tests a feature by its constant, which is true here and has its value in each kernel that is compiled::
+A function of the kernel tests a feature by its constant. The constant is true here and has its actual value in each compiled
+kernel::
 
     if HAS_ICEBERG and cls.commit_path == ICEBERG:
 
-If it is false, the branch is dropped before compilation, together with all functions that only it calls. A condition on a feature
-must be the first in its ``if``.
+If it is false, the branch is dropped before compilation, together with all functions that only this branch calls. A condition on a
+feature must be the first in its ``if``.
 """
 
 from __future__ import annotations
@@ -13,56 +14,56 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 HAS_ENDIVE = True
-"""Some class commits on the path ``endive``."""
+"""True if a class commits on the path ``endive``."""
 HAS_ICEBERG = True
-"""Some class commits on the path ``iceberg``."""
+"""True if a class commits on the path ``iceberg``."""
 HAS_PYICEBERG = True
-"""Some class commits on the path ``pyiceberg``."""
+"""True if a class commits on the path ``pyiceberg``."""
 HAS_PROTOCOL = True
-"""Some class follows a declarative protocol."""
+"""True if a class follows a declarative protocol."""
 HAS_FILES = True
-"""The catalog tracks the files of tables."""
+"""True if the catalog tracks the files of tables."""
 HAS_CAS = True
-"""The catalog is replaced by compare-and-swap."""
+"""True if the catalog commits by compare-and-swap of an object."""
 HAS_LOG = True
-"""The catalog is a log that is appended to."""
+"""True if the catalog is a log that is appended to."""
 HAS_SERVICE = True
-"""The catalog is behind a service."""
+"""True if the catalog is a service."""
 HAS_LIMITS = True
-"""A pointer is written at a limited rate, metadata has a limit of size, or the database of a service reports conflicts."""
+"""True if writes of a commit pointer or the metadata size are limited, or the database of a service reports conflicts."""
 HAS_FAILURES = True
-"""Requests, responses or clients fail, or clients cancel operations."""
+"""True if requests, responses or clients fail, or clients cancel operations."""
 HAS_LIST_APPENDS = True
-"""Manifest lists are appended to (ML+)."""
+"""True if manifest lists are appended to (ML+)."""
 HAS_CLIENTS = True
-"""Some class has clients that compute, keep table handles, or use another kind of backoff than ``exponential``."""
+"""True if a class has client CPU time, cached table handles, or a backoff kind other than ``exponential``."""
 HAS_COMMITTERS = True
-"""Some class has a committer, to which its writers hand files over."""
+"""True if a class has a committer, to which its writers hand off file batches."""
 
 
 FEATURES = tuple(name.removeprefix("HAS_").lower() for name in globals() if name.startswith("HAS_"))
-"""Names of all features. Those of commit paths are the names of the paths."""
+"""Names of all features. Features of commit paths have the names of the paths."""
 
 
 @dataclass(frozen=True)
 class Features:
-    """The features of a kernel."""
+    """Set of features of a kernel."""
 
     names: frozenset[str]
 
     @classmethod
     def select(cls, **needed: bool) -> Features:
-        """Return the features that are needed."""
+        """Return the required features."""
         return cls(frozenset(name for name, is_needed in needed.items() if is_needed))
 
     @classmethod
     def named(cls, name: str) -> Features:
-        """Return the features of a kernel by its name."""
+        """Return the features of the kernel with this name."""
         return cls(frozenset(name.split("-")))
 
     @property
     def name(self) -> str:
-        """Name of the kernel for files and messages, for example ``endive-cas``."""
+        """Name of the kernel in file names and messages, for example ``endive-cas``."""
         return "-".join(name for name in FEATURES if name in self.names)
 
     @property
@@ -72,4 +73,4 @@ class Features:
 
 
 ALL = Features(frozenset(FEATURES))
-"""Features of the largest kernel."""
+"""All features, as in the largest kernel."""

@@ -1,11 +1,11 @@
-"""Keep the queue of events: a heap by time. Ties are ordered by transaction, arrivals last.
+"""Event queue: a heap ordered by time. Ties are ordered by transaction, arrivals last.
 
-An event is a time and an owner: the slot of a transaction, or ``arrival(source)``. Each node has four children side by side: half
-the levels of a binary heap, and one cache line for each.
+An event is a time and an owner: the slot of a transaction, or ``arrival(source)``. Each node has four adjacent children, so the
+heap has half the levels of a binary heap, and the children of a node share a cache line.
 
-Most events are followed by another event of the same transaction soon after. Therefore the first event leaves a hole at the top
-when it is taken, which the next added event fills. The added event sinks only a few levels; removing the first event would move
-the last event down through all levels.
+Most events are soon followed by another event of the same transaction. Therefore taking the first event leaves a hole at the top,
+which the next added event fills. The added event sinks only a few levels, whereas removing the first event would move the last
+event down through all levels.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import event_at, txn_at
 
 _ARRIVALS = 2**62
-"""Rank of arrivals: after all transactions of the same time."""
+"""Rank of arrivals, after all transactions of the same time."""
 
 
 @inlined
@@ -27,7 +27,7 @@ def arrival(source_id: int) -> int:
 
 @jit
 def _place(run: Any, owner: int) -> int:
-    """Return the rank of an event among those of the same time."""
+    """Return the rank of an event among events of the same time."""
     return txn_at(run, owner).txn_id if owner >= 0 else _ARRIVALS - owner
 
 
@@ -40,7 +40,7 @@ def _put(run: Any, index: int, time_ms: float, owner: int) -> None:
 
 @inlined
 def _before(run: Any, time_ms: float, owner: int, other_ms: float, other: int) -> bool:
-    """Return whether an event comes before another one; the only branch is on equal times."""
+    """Return whether an event comes before another event; branches only on equal times."""
     before = time_ms < other_ms
     if time_ms == other_ms:
         before = _place(run, owner) < _place(run, other)
@@ -49,7 +49,7 @@ def _before(run: Any, time_ms: float, owner: int, other_ms: float, other: int) -
 
 @jit
 def _first_of(run: Any, child: int, end: int) -> int:
-    """Return the index of the first of some neighbouring events."""
+    """Return the index of the first of some adjacent events."""
     first = child
     for other in range(child + 1, end):
         one, two = event_at(run, first), event_at(run, other)
@@ -79,13 +79,13 @@ def push(run: Any, time_ms: float, owner: int) -> None:
 
 @inlined
 def take_first(run: Any) -> None:
-    """Leave a hole in place of the first event; ``close_hole`` is called before the next event is taken."""
+    """Leave a hole in place of the first event. Call ``close_hole`` before the next event is taken."""
     run.heap_hole = 1
 
 
 @inlined
 def close_hole(run: Any) -> None:
-    """Fill the hole at the top with the last event, if no other was added since the first was taken."""
+    """Fill the hole at the top with the last event, if no event was added since the first was taken."""
     if run.heap_hole:
         run.heap_hole = 0
         run.heap_size -= 1
@@ -102,9 +102,9 @@ def await_event(run: Any, txn: Any, slot: int, event: int, delay_ms: float) -> N
 
 @jit
 def _sink(run: Any, time_ms: float, owner: int) -> None:
-    """Replace the first event by an event, and move it down to its level.
+    """Replace the first event by another event, and move it down to its level.
 
-    The first of four children is found without branches, as long as no two times are equal.
+    The first of four children is found without branches, unless two times are equal.
     """
     size = run.heap_size
     i = 0

@@ -1,6 +1,6 @@
 """Run the steps of a transaction on Iceberg's commit path. The counterpart of ``endive.transaction.iceberg``.
 
-All steps see the state of tables at the time of the catalog read; their durations are drawn in advance.
+All steps use the state of tables at the time of the catalog read; their durations are drawn in advance.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from endive.simulation.compiled.streams import conflict_uniform
 from endive.simulation.compiled.table_state import base_table, is_head_listed, review, snapshots_kept_by
 
 CUT_OFF, PREPARED, REAL_CONFLICT, EXPIRED = range(4)
-"""Outcomes of the preparation of a table; "cut off" means by the end of the run."""
+"""Outcomes of the preparation of a table; ``CUT_OFF`` is the end of the run."""
 
 
 @jit
 def sized_parameter(run: Any, txn: Any, kind: int, size: int) -> float:
-    """Return the first parameter of the latency for a size: its median or its logarithm; ``NOT_SIZED`` if size does not matter."""
+    """Return the size-dependent first parameter of a latency (median or its logarithm), or ``NOT_SIZED``."""
     cls = class_at(run, txn.cls)
     return first_parameter(cls.sized[kind], cls.access[kind], size)
 
 
 @jit
 def first_parameter(sized: Any, parameters: Any, size: int) -> float:
-    """Return the first parameter of a distribution for a size; ``sized`` has the growth of its median."""
+    """Return the first parameter of a distribution for a size; ``sized`` contains the growth of the median."""
     if sized[0] <= 0.0:
         return NOT_SIZED
     median = sized_median_ms(sized[1], sized[2], size)
@@ -61,7 +61,7 @@ def sized_access(run: Any, txn: Any, kind: int, count: int, component: int, size
 
 @jit
 def metadata_access(run: Any, txn: Any, kind: int, snapshots: int) -> bool:
-    """Read or write table metadata, if the client does."""
+    """Read or write table metadata, if the client handles it."""
     if not class_at(run, txn.cls).handles_metadata:
         return True
     return sized_access(run, txn, kind, 1, PER_ATTEMPT_IO, metadata_size(run, snapshots), 1)
@@ -80,7 +80,7 @@ def take_handles(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def forget_attempts(run: Any, txn: Any, slot: int) -> None:
-    """Reset the state of attempts of an earlier commit of the same job."""
+    """Reset the attempt state of an earlier commit of the same job."""
     for t in range(txn.written):
         mine = touched_at(run, slot, t)
         mine.seen = mine.start
@@ -95,7 +95,7 @@ def forget_attempts(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def is_real_conflict(run: Any, txn: Any) -> bool:
-    """Call the detector, and count its result."""
+    """Call the conflict detector, and count its result."""
     cls = class_at(run, txn.cls)
     can = traits_at(run, txn.cls, txn.operation).conflicts != 0
     real = can and (cls.detector == PARTITION_OVERLAP or conflict_uniform(txn) < cls.real_probability)
@@ -108,7 +108,7 @@ def is_real_conflict(run: Any, txn: Any) -> bool:
 
 @jit
 def prepare(run: Any, txn: Any, slot: int, t: int) -> int:
-    """Create the new state of a table from the current one; return the outcome."""
+    """Create the new state of a table from the current state; return the outcome."""
     mine = touched_at(run, slot, t)
     table = table_at(run, mine.table)
     traits = traits_at(run, txn.cls, txn.operation)
@@ -192,7 +192,7 @@ def _make_snapshot(run: Any, txn: Any, mine: Any, table: Any, traits: Any, found
 
 @jit
 def merge_manifests(run: Any, txn: Any, manifests: int, size: int, component: int, cached: int) -> bool:
-    """Merge a group of manifests if it is due: bins in parallel, the manifests of a bin one after the other."""
+    """Merge a group of manifests if its number requires it: bins in parallel, the manifests of a bin sequentially."""
     bins, per_bin, newest = bins_of(run, manifests, size)
     pool = class_at(run, txn.cls).max_parallel
     mean = size // max(manifests, 1)
@@ -223,7 +223,7 @@ def delete_all(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def after_commit(run: Any, txn: Any, slot: int) -> bool:
-    """Perform the reads of the library after a commit, and delete the files of lost attempts."""
+    """Perform the library's reads after a commit, and delete the files of failed attempts."""
     traits = traits_at(run, txn.cls, txn.operation)
     for t in range(txn.written):
         mine = touched_at(run, slot, t)
@@ -242,7 +242,7 @@ def after_commit(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def _clean_up(run: Any, txn: Any, mine: Any) -> bool:
-    """Read a list and a manifest for each expired snapshot, to find files that are no longer needed."""
+    """Read a manifest list and a manifest for each expired snapshot, to find unreferenced files."""
     pool = class_at(run, txn.cls).max_parallel
     size = list_size(run, mine.manifests)
     return (

@@ -1,8 +1,8 @@
-"""Mark the functions of the kernel, which are compiled together, once for each set of features.
+"""Mark the functions of the kernel, which are compiled together, once per set of features.
 
-A marked function works on numbers and records, in the subset of Python that Numba compiles. Marking it neither compiles it nor
-imports Numba: ``native`` does, when a kernel is needed that was not compiled before. It may call other marked functions, and any
-function of ``endive.arithmetic``, which need no mark.
+A marked function operates on numbers and records, in the subset of Python that Numba compiles. Marking a function does not compile
+it or import Numba: ``native`` compiles it when a kernel is needed that is not in the cache. A marked function may call other marked
+functions and any function of ``endive.arithmetic``, which need no mark.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 INLINE = "__endive_inline__"
 """Attribute of a marked function: whether it is inlined."""
 REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {}
-"""Functions of ``endive.arithmetic``, and the functions that kernels call instead."""
+"""Functions that kernels call instead of functions of ``endive.arithmetic``, by replaced function."""
 
 
 def jit(function: Function) -> Function:
@@ -27,13 +27,13 @@ def jit(function: Function) -> Function:
 
 
 def inlined(function: Function) -> Function:
-    """Mark a function of the kernel to be inlined: a small one, or one with few callers."""
+    """Mark a function of the kernel for inlining; for small functions or functions with few callers."""
     setattr(function, INLINE, True)
     return function
 
 
 def replaces(original: Callable[..., Any]) -> Callable[[Function], Function]:
-    """Mark a function that kernels call instead of an equivalent one that Numba compiles to slower code."""
+    """Mark a function that kernels call instead of an equivalent function that Numba compiles to slower code."""
 
     def mark(function: Function) -> Function:
         REPLACED[original] = jit(function)
@@ -43,4 +43,4 @@ def replaces(original: Callable[..., Any]) -> Callable[[Function], Function]:
 
 
 word: Any = np.uint64
-"""Convert keys, ordinals and indices to the 64-bit words that functions of ``endive.arithmetic`` work on."""
+"""Conversion of keys, ordinals and indices to the 64-bit words of ``endive.arithmetic``."""

@@ -1,8 +1,8 @@
-"""Run the loop of the compiled engine: take the next event, apply it, and continue its transaction to the next event.
+"""Main loop of the compiled engine: take the next event, apply it, and continue its transaction to the next event.
 
 The counterpart of ``endive.transaction.lifecycle``: the same steps in the same order, divided at accesses to shared state.
-``advance`` runs until the rows are full, an array is full, or the run is over; all its state is in the arrays, so it can be
-called again. ``features`` determines its branches.
+``advance`` runs until the rows are full, an array is full, or the run ends. All its state is in the arrays, so it can be called
+again. ``features`` determines its branches.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from endive.simulation.compiled.table_state import take_kept_snapshot
 
 @jit
 def advance(run: Any, max_events: int) -> int:
-    """Process events until the kernel has to return to its caller; return the reason."""
+    """Process events until the kernel must return to its caller; return the reason."""
     for _ in range(max_events):
         if run.rows_used >= run.row_capacity:
             return run_state.ROWS_FULL
@@ -98,7 +98,7 @@ def begin(run: Any) -> None:
 
 @inlined
 def _starting_source(run: Any, owner: int) -> int:
-    """Return the source of the transaction that starts at an event of a source; ``NO_SLOT`` if none starts."""
+    """Return the source of the transaction that starts at an event of a source, or ``NO_SLOT``."""
     if HAS_COMMITTERS:
         return take_turn(run, owner)
     return take_slot(run, owner)
@@ -143,7 +143,7 @@ def _arrive(run: Any, owner: int) -> None:
 
 @inlined
 def _take_effect(run: Any, txn: Any, slot: int) -> None:
-    """Process the transaction's event, and continue until its next one."""
+    """Process an event of a transaction, and continue to its next event."""
     event = txn.event
     if HAS_SERVICE and request_at(run, slot).serving:
         end_load(run, txn, slot)

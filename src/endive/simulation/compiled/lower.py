@@ -1,4 +1,4 @@
-"""Lower a configuration of built-in components to arrays; reject one with custom components, with the reason."""
+"""Convert a configuration of built-in components to arrays; reject custom components with the reason."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from endive.workload.selectors import zipf_cumulative
 
 INITIAL_SLOTS = 1024
 _ROW_PADDING = 72
-"""Padding that keeps columns of rows from starting at multiples of a power of two, which would share few cache sets."""
+"""Padding of row columns, so that they do not start at multiples of a power of two and compete for few cache sets."""
 INITIAL_HISTORY = 4096
 OPERATION_ORDER = tuple(OPERATIONS[name] for name in OPERATION_CODES)
 """Operations in the order of their codes."""
@@ -44,7 +44,7 @@ _DISTRIBUTIONS = tuple(
     kind for kind in vars(storage).values() if isinstance(kind, type) and issubclass(kind, storage.QuantileDistribution)
 )
 _SERVICE_TIMES = ("network", "load", "commit", "check")
-"""Distributions of a service, in the order of ``run_state.SERVICE_NETWORK`` and so on."""
+"""Latency distributions of a service, in the order of ``run_state.SERVICE_NETWORK`` and the following constants."""
 _NOTHING: Parameters = (0, 0.0, 0.0, 0.0)
 
 
@@ -98,7 +98,7 @@ def _builtin(part: object, allowed: Sequence[type], what: str) -> None:
 
 
 def features_of(config: SimulationConfig) -> Features:
-    """Return the features that a configuration needs. Classes on several commit paths take the kernel with all paths."""
+    """Return the features that a configuration needs. Classes on several commit paths require the kernel with all paths."""
     classes = config.workload.config.workload_classes
     policies = [config.policy_of(cls) for cls in classes]
     protocol = any(policy.protocol is not None for policy in policies)
@@ -121,7 +121,7 @@ def features_of(config: SimulationConfig) -> Features:
 
 
 def _has_limits(catalog: Catalog) -> bool:
-    """Return whether the catalog limits writes of its pointer or the size of metadata, or fails commits permanently."""
+    """Return whether the catalog limits writes of its commit pointer or the metadata size, or fails commits permanently."""
     assert isinstance(catalog, StoredCatalog)
     if isinstance(catalog, ServiceCatalog) and catalog.settings.database_conflict > 0.0:
         return True
@@ -130,19 +130,19 @@ def _has_limits(catalog: Catalog) -> bool:
 
 
 def _has_client(policy: CommitPolicy) -> bool:
-    """Return whether clients use CPU time, kept table handles, or another kind of backoff than exponential."""
+    """Return whether clients use CPU time, cached table handles, or a backoff kind other than exponential."""
     unusual = policy.backoff.enabled and policy.backoff.kind != "exponential"
     return unusual or policy.table_handle == "kept" or policy.client_time is not None
 
 
 def lower(config: SimulationConfig) -> World:
-    """Return the arrays of a run at its start."""
+    """Return the initial arrays of a run."""
     check_lowerable(config)
     return _Lowering(config).world()
 
 
 class _Lowering:
-    """Collector of the contents of the arrays."""
+    """Builder of the contents of the arrays."""
 
     def __init__(self, config: SimulationConfig) -> None:
         self.config = config
@@ -209,7 +209,7 @@ class _Lowering:
         return with_more_handovers(world) if len(world.committers) else world
 
     def _committers(self, sources: run_state.Array) -> run_state.Array:
-        """Return the committers of the classes that have one, in their order."""
+        """Return the committers of the classes, in order."""
         found = [cls for cls in self.classes if cls.committer is not None]
         committers = np.zeros(len(found), run_state.COMMITTER)
         for record, cls in zip(committers, found, strict=True):
@@ -374,7 +374,7 @@ class _Lowering:
         record["timeout_ms"] = math.inf if policy.total_timeout_ms is None else policy.total_timeout_ms
 
     def _protocol(self, record: np.void, protocol: Protocol) -> None:
-        """Lower the steps of each phase of a protocol, and its conflict rules."""
+        """Convert the steps of each phase of a protocol, and its conflict rules."""
         record["commit_path"] = run_state.PROTOCOL
         for place, phase in enumerate(PHASES):
             record["phase_first"][place] = sum(map(len, self.steps))
@@ -452,7 +452,7 @@ class _Lowering:
         return tables, np.zeros(sum(topology.partitions_per_table), np.int64)
 
     def _traits(self) -> run_state.Array:
-        """Return the snapshots that each operation of each class makes: the first ones, then the second ones."""
+        """Return the snapshots that each operation of each class creates: first all first snapshots, then all second ones."""
         codes = run_state.NUM_OPERATIONS
         traits = np.zeros((len(self.classes), 2 * codes), run_state.TRAITS)
         traits["kind"] = run_state.UNUSED
@@ -512,9 +512,9 @@ def _fill_service(run: np.void, catalog: ServiceCatalog) -> None:
 
 
 def _fill(record: Any, part: Any, prefix: str = "") -> None:
-    """Fill in the fields of a record from an object of the model with the same field names, prefixed by ``prefix``.
+    """Copy the fields of a model object to the record fields of the same names, prefixed by ``prefix``.
 
-    Words become codes, distributions their parameters; fields that are None stay unchanged.
+    Text values become codes, distributions become parameters; fields with None stay unchanged.
     """
     for field in dataclasses.fields(part):
         name, value = prefix + field.name, getattr(part, field.name)
@@ -531,7 +531,7 @@ def _profile(provider: storage.StorageProvider) -> storage.StorageProfile:
 
 
 def _growth(profile: storage.StorageProfile, kind: str, *, write: bool) -> tuple[float, float, float]:
-    """Return whether the median latency of an access grows with the size of the object, its base, and its growth for each MiB."""
+    """Return whether the median latency of an access grows with object size, its base, and its growth per MiB."""
     found = profile.distribution(kind, write=write)
     if isinstance(found, storage.SizeBasedLatency | storage.TableLatency):
         return 1.0, found.base_latency_ms, found.latency_per_mib_ms

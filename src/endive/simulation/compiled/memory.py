@@ -1,4 +1,4 @@
-"""Access the records of a run: the run's record contains the addresses of the arrays, in which these functions find items.
+"""Access the records of a run. The run's record contains the addresses of the arrays.
 
 Functions of the kernel take one record instead of fifteen arrays, which makes them cheap to call and to compile. The caller of the
 kernel keeps the arrays alive (``run_state.World``).
@@ -15,11 +15,11 @@ _ROW_WORDS = run_state.ROW.itemsize // 8
 _PROTOCOL_AT = _ROW_WORDS - run_state.PROTOCOL_WORDS
 _BATCH_AT = _PROTOCOL_AT - run_state.BATCH_WORDS
 write_row = row_writer(0, _BATCH_AT)
-"""Write a transaction's row without the columns of committers and protocols."""
+"""Function that writes a transaction's row, except the columns of committers and protocols."""
 write_batch = row_writer(_BATCH_AT, _PROTOCOL_AT)
-"""Write the columns of committers."""
+"""Function that writes the columns of committers."""
 write_requests = row_writer(_PROTOCOL_AT, _ROW_WORDS)
-"""Write the columns of protocols."""
+"""Function that writes the columns of protocols."""
 step_at = record_finder("steps", run_state.STEP)
 committer_at = record_finder("committers", run_state.COMMITTER)
 handover_at = record_finder("handovers", run_state.HANDOVER)

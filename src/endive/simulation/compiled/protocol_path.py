@@ -1,4 +1,4 @@
-"""Run a transaction that follows a protocol: its phases, and its events on shared state.
+"""Run a transaction that follows a declarative protocol: its phases, and its events on shared state.
 
 The counterpart of ``endive.transaction.protocol_path``.
 """
@@ -56,7 +56,7 @@ def begin_load(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def protocol_event(run: Any, txn: Any, slot: int, event: int) -> None:
-    """Process an event of a protocol, and continue until the next one."""
+    """Process an event of a protocol, and continue to the next event."""
     if event == run_state.PROTOCOL_STEP:
         _proceed(run, txn, slot)
     elif event == run_state.PROTOCOL_OBSERVED:
@@ -103,7 +103,7 @@ def _finish_step(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _learn_version(run: Any, txn: Any, slot: int) -> None:
-    """Set the state that the client knows to the current state."""
+    """Update the state that the client knows to the current state."""
     take_snapshot(run, txn, slot)
     if txn.phase_seq < 0:
         txn.phase_seq = txn.seq
@@ -138,7 +138,7 @@ def _send_discovery(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _observed(run: Any, txn: Any, slot: int) -> bool:
-    """Learn the version that a request to the object store shows; return whether the client continues."""
+    """Learn the version that a request to the object store observes; return whether the client continues."""
     _learn_version(run, txn, slot)
     if not end_response(run, txn, component_of(txn.phase), txn.success_ms - txn.effect_ms):
         return False
@@ -167,7 +167,7 @@ def _proceed(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _end_phase(run: Any, txn: Any, slot: int) -> bool:
-    """Continue after a phase; return whether the next phase runs at once."""
+    """Continue after a phase; return whether the next phase runs immediately."""
     phase = txn.phase
     if phase == run_state.LOAD:
         return _begin_attempts(run, txn, slot)
@@ -214,7 +214,7 @@ def _begin_attempts(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def _conflicts_since(run: Any, txn: Any, slot: int, t: int) -> int:
-    """Return the number of new commits to a table that make the operation fail, and mark them as seen."""
+    """Return the number of new commits to a table that make the operation fail, and mark them as examined."""
     mine = touched_at(run, slot, t)
     table = table_at(run, mine.table)
     mask = traits_at(run, txn.cls, txn.operation).conflicts

@@ -1,6 +1,6 @@
 """Run the steps of a protocol that do not affect other transactions: requests to the object store, up to the next event.
 
-The counterpart of ``endive.transaction.protocol_path``, with ``protocol_path`` of this package.
+Together with ``protocol_path`` of this package, the counterpart of ``endive.transaction.protocol_path``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from endive.simulation.compiled.run_state import (
 from endive.simulation.compiled.streams import largest_storage_uniform, resends_ms
 
 ENDED, CUT, LOSES, DISCOVERS, REQUESTS, PUBLISHES = range(6)
-"""Reasons for which a phase stops: its end, the end of the run, a check, or an event that concerns other transactions."""
+"""Reasons for stopping a phase: its end, the end of the run, a check, or an event that affects other transactions."""
 
 
 @jit
@@ -45,7 +45,7 @@ def enter_phase(run: Any, txn: Any, phase: int) -> None:
 
 @jit
 def component_of(phase: int) -> int:
-    """Return the component of time that a phase belongs to."""
+    """Return the time component that a phase belongs to."""
     if phase == LOAD:
         return CATALOG_READ
     return CONFLICT_IO if phase == AFTER_LOSS else PER_ATTEMPT_IO
@@ -82,7 +82,7 @@ def latency_of(run: Any, txn: Any, step: Any, requests: int) -> float:
 
 @jit
 def run_steps(run: Any, txn: Any) -> int:
-    """Run the steps of the phase from the next one on; return why it stops, with ``txn.place`` at the step that stops it."""
+    """Run the remaining steps of the phase; return the reason for stopping, with ``txn.place`` at the step where it stopped."""
     cls = class_at(run, txn.cls)
     end = cls.phase_end[txn.phase]
     while txn.place < end:
@@ -123,13 +123,13 @@ def _loses(txn: Any, step: Any) -> bool:
 
 @jit
 def loses_after(run: Any, txn: Any) -> bool:
-    """Return whether the attempt is lost after the step that an event ended."""
+    """Return whether the attempt fails after the step that ended with an event."""
     return _loses(txn, step_at(run, txn.place))
 
 
 @jit
 def run_object_steps(run: Any, txn: Any) -> bool:
-    """Run a phase without events; return whether it was over before the end of the run."""
+    """Run a phase without events; return whether it ended before the end of the run."""
     return run_steps(run, txn) == ENDED
 
 

@@ -40,7 +40,7 @@ from endive.simulation.compiled.table_state import base_table, review
 
 @jit
 def snapshots_made(run: Any, txn: Any) -> int:
-    """Return the number of snapshots that the operation makes of each table."""
+    """Return the number of snapshots that the operation creates per table."""
     return 1 if traits_at(run, txn.cls, NUM_OPERATIONS + txn.operation).kind == UNUSED else 2
 
 
@@ -55,7 +55,7 @@ def read_metadata(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def is_unchanged(run: Any, txn: Any, slot: int) -> bool:
-    """Return whether the written tables still have the snapshots that the attempt is based on."""
+    """Return whether the written tables still have the snapshots on which the attempt is based."""
     for t in range(txn.written):
         mine = touched_at(run, slot, t)
         if table_at(run, mine.table).length != mine.base:
@@ -98,7 +98,7 @@ def validate_again(run: Any, txn: Any, slot: int, t: int) -> int:
 
 @jit
 def make_snapshots(run: Any, txn: Any, slot: int) -> bool:
-    """Make the manifests and lists of an attempt against the current tables."""
+    """Create the manifests and manifest lists of an attempt on top of the current tables."""
     txn.written_before = txn.counts[FILE_WRITE] + txn.counts[LIST_WRITE]
     for t in range(txn.written):
         mine = touched_at(run, slot, t)
@@ -136,7 +136,7 @@ def _make_snapshot(run: Any, txn: Any, slot: int, t: int, traits: Any) -> bool:
 
 @jit
 def _together(run: Any, txn: Any, bytes_read: int) -> bool:
-    """Write the new manifest while the manifest list is read."""
+    """Write the new manifest while reading the manifest list."""
     read = _latency(run, txn, LIST_READ, bytes_read)
     write = _latency(run, txn, FILE_WRITE, run.manifest_bytes)
     slower = max(read, write)
@@ -159,5 +159,5 @@ def _latency(run: Any, txn: Any, kind: int, size: int) -> float:
 
 @jit
 def clean_up(run: Any, txn: Any) -> bool:
-    """Delete the manifests and manifest lists of lost attempts."""
+    """Delete the manifests and manifest lists of failed attempts."""
     return sized_access(run, txn, FILE_DELETE, txn.lost_files, PER_ATTEMPT_IO, 0, 1)

@@ -58,7 +58,7 @@ _NEXT_COMMIT = int(Purpose.NEXT_COMMIT)
 
 @jit
 def succeed(run: Any, txn: Any, slot: int, effect_at: float) -> None:
-    """Commit the transaction, at once or at the end of its remaining wait."""
+    """Commit the transaction, now or at the end of its remaining wait."""
     txn.status = run_state.COMMITTED
     txn.commit_latency_ms += txn.now_ms - txn.commit_started_ms
     if txn.now_ms == effect_at:
@@ -69,7 +69,7 @@ def succeed(run: Any, txn: Any, slot: int, effect_at: float) -> None:
 
 @jit
 def abort(run: Any, txn: Any, slot: int, reason: int) -> None:
-    """Abort the transaction for a reason."""
+    """Abort the transaction with a reason."""
     if txn.status == run_state.COMMITTING:
         txn.commit_latency_ms += txn.now_ms - txn.commit_started_ms
     txn.status = run_state.ABORTED
@@ -113,7 +113,7 @@ def finish(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _continue_job(run: Any, txn: Any, slot: int) -> bool:
-    """Start the next part of a job with several commits, in the same slot; return whether there is one."""
+    """Start the next commit of a job with several commits, in the same slot; return whether there is one."""
     cls = class_at(run, txn.cls)
     if txn.operation != run_state.REWRITE_FILES or txn.entered_ms < 0.0 or txn.reason == run_state.CRASH:
         return False
@@ -190,7 +190,7 @@ def end_by_failure(run: Any, txn: Any, slot: int, event: int) -> None:
 
 @jit
 def rest_of_read(run: Any, txn: Any) -> float:
-    """Return the time from the effect of a read to its response; log entries since the checkpoint make it longer."""
+    """Return the time from the linearization point of a read to its response, including log entries since the checkpoint."""
     if HAS_SERVICE:
         return txn.success_ms  # type: ignore[no-any-return]
     if HAS_LOG:
@@ -200,7 +200,7 @@ def rest_of_read(run: Any, txn: Any) -> float:
 
 @jit
 def end_read(run: Any, txn: Any) -> bool:
-    """Wait for the response of a read of the catalog; return whether the client continues."""
+    """Wait for the response to a read of the catalog; return whether the client continues."""
     return end_response(run, txn, run_state.CATALOG_READ, rest_of_read(run, txn))
 
 
@@ -228,7 +228,7 @@ def end_response(run: Any, txn: Any, component: int, rest: float) -> bool:
 
 @jit
 def wait_for_errors(run: Any, txn: Any, component: int) -> bool:
-    """Wait for the SDK's retries of failed requests to the catalog; return whether they were over before the end."""
+    """Wait while the SDK resends failed catalog requests; return whether it succeeds before the end of the run."""
     waited = resends_ms(txn, class_at(run, txn.cls).request_error, 1, 0.0)
     if waited > 0.0:
         if txn.now_ms + waited > txn.deadline_ms:
@@ -274,7 +274,7 @@ def send_commit(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def send_request(run: Any, txn: Any, slot: int, success: int, failure: int, event: int) -> None:
-    """Send a conditional write to the catalog; one uniform gives both of its latencies."""
+    """Send a conditional write to the catalog; both of its latencies use the same uniform random number."""
     txn.success_ms, txn.failure_ms = two_values(run, run.catalog[success], run.catalog[failure], catalog_uniform(txn))
     txn.effect_ms = moment_of_effect_ms(txn.success_ms, run.linearization)
     await_event(run, txn, slot, event, txn.effect_ms)
@@ -313,7 +313,7 @@ def _compute_after_commit(run: Any, txn: Any) -> bool:
 
 @jit
 def _lose_answer(run: Any, txn: Any, slot: int, success: bool) -> None:
-    """Continue after a lost response: check the outcome, retry, or resend the commit with its key."""
+    """Continue after a lost response: check the outcome, retry, or resend the commit with its idempotency key."""
     on_unknown = class_at(run, txn.cls).on_unknown
     txn.unknown_outcomes += 1
     if HAS_LIMITS:
@@ -343,7 +343,7 @@ def learn_status(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def check_status_again(run: Any, txn: Any, slot: int) -> None:
-    """Check the outcome of a commit again after a check that failed or whose response was lost; abort after the last one."""
+    """Check the outcome of a commit again after a failed check or a lost response; abort after the last check."""
     cls = class_at(run, txn.cls)
     txn.status_checks += 1
     if txn.status_checks > cls.status_checks:
@@ -354,7 +354,7 @@ def check_status_again(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _learn_outcome(run: Any, txn: Any, slot: int, success: bool, effect_at: float) -> None:
-    """Continue after the outcome of an attempt is known: commit, abort, or wait and read the catalog again."""
+    """Continue after the outcome of an attempt is known: commit, abort, or back off and read the catalog again."""
     cls = class_at(run, txn.cls)
     if HAS_FAILURES and success:
         txn.deadline_ms = math.inf
@@ -379,7 +379,7 @@ def _learn_outcome(run: Any, txn: Any, slot: int, success: bool, effect_at: floa
 
 @jit
 def lose_attempt(run: Any, txn: Any, slot: int) -> None:
-    """Abort, or wait and read the catalog again."""
+    """Abort, or back off and read the catalog again."""
     cls = class_at(run, txn.cls)
     if HAS_PROTOCOL:
         txn.lost_files += 1
@@ -407,7 +407,7 @@ def lose_attempt(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def restarts_after_conflict(run: Any, txn: Any, slot: int, may_restart: bool) -> bool:
-    """Return whether the operation restarts, if the conflict and its class allow it; otherwise it aborts."""
+    """Return whether the operation restarts after a conflict; otherwise it aborts."""
     cls = class_at(run, txn.cls)
     if not delete_leftovers(run, txn, slot):
         return False

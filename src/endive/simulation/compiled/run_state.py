@@ -1,4 +1,4 @@
-"""Keep the state of a compiled run as arrays: one record for each transaction in flight, class, source, table and group.
+"""State of a compiled run as arrays: one record per transaction in flight, class, source, table and group.
 
 Records of transactions are reused, so their number depends on the transactions in flight and not on the length of the run. Arrays
 that become full are replaced by larger ones (``with_more_slots`` and others).
@@ -19,9 +19,9 @@ from endive.transaction import paths
 from endive.transaction.policy import BACKOFF_KINDS, OnRealConflict, OnUnknown
 from endive.workload.committer import COMMIT_ROUNDS
 
-# Components of time: indices of Txn.times, in the order of accesses.TIMES.
+# Time components: indices of Txn.times, in the order of accesses.TIMES.
 CATALOG_READ, RUNTIME, PER_ATTEMPT_IO, CONFLICT_IO, BACKOFF, CATALOG_COMMIT = range(6)
-# Accesses to files: indices of Txn.counts, in the order of accesses.COUNTERS; except the last also of Class.access, Class.sized.
+# File accesses: indices of Txn.counts, in the order of accesses.COUNTERS; all but the last also of Class.access, Class.sized.
 METADATA_READ, METADATA_WRITE, LIST_READ, LIST_WRITE, FILE_READ, FILE_WRITE, FILE_DELETE, LIST_APPENDS = range(8)
 NUM_COUNTS = 8
 # Distributions of the catalog: indices of Run.catalog.
@@ -38,7 +38,7 @@ CODES: Mapping[str, tuple[str, ...]] = {
     "backoff_kind": BACKOFF_KINDS,
     "round": COMMIT_ROUNDS,
 }
-"""Settings with text values; records contain their indices in these lists."""
+"""Allowed values of settings with text values; records contain their indices in these lists."""
 ICEBERG, PYICEBERG, PROTOCOL = paths.ICEBERG.code, paths.PYICEBERG.code, paths.PROTOCOL.code
 LOAD, ATTEMPT, AFTER_LOSS, AFTER_SUCCESS, AFTER_ABORT, CHECKPOINT = range(6)
 """Phases of a protocol, in the order of ``endive.transaction.protocol.PHASES``."""
@@ -53,9 +53,9 @@ CAS, LOG, SERVICE = range(3)
 # Distributions of a service: indices of Run.service.
 SERVICE_NETWORK, SERVICE_LOAD, SERVICE_COMMIT, SERVICE_CHECK = range(4)
 NO_SLOT = -1
-"""End of a list of slots."""
+"""Marker of the end of a list of slots."""
 
-# Events of a transaction: the times that touch what transactions share.
+# Events of a transaction: the times of accesses to shared state.
 START_READ, RETRY_READ, CAS_EFFECT = range(3)
 LOG_COMMIT, COMPACTION_EFFECT, APPEND_EFFECT, DISCOVERY = range(3, 7)
 LISTS_READ, LIST_APPEND, LIST_REWRITE = range(7, 10)
@@ -64,7 +64,7 @@ SERVICE_ARRIVAL, SERVICE_BEGIN, SERVICE_LOCKED, SERVICE_END = range(14, 18)
 BATCH_LEAD, BATCH_READY, BATCH_END, BATCH_ANSWER, STATUS_CHECK, SERVICE_RELOADED, NEXT_COMMIT, CHECK_FAILED = range(18, 26)
 PROTOCOL_STEP, PROTOCOL_OBSERVED, PROTOCOL_READ, PROTOCOL_REQUEST, PROTOCOL_PUBLISH = range(26, 31)
 
-# Reasons for which the kernel returns.
+# Reasons for returning from the kernel.
 FINISHED, ROWS_FULL, SLOTS_FULL, HISTORY_FULL, PAUSED, HANDOVERS_FULL, AGES_FULL = range(7)
 
 Array = npt.NDArray[np.void]
@@ -72,17 +72,17 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 CACHE_LINE = 64
-"""Bytes of a cache line."""
+"""Size of a cache line in bytes."""
 
 
 def _record(*groups: str) -> np.dtype[Any]:
-    """Return a record type by the names of its fields: milliseconds are floats, others integers, unless a type follows a colon."""
+    """Return a record type from field names: names with milliseconds are floats, others integers, unless ``:type`` follows."""
     named = (each.partition(":") for group in groups for each in group.split())
     return np.dtype([(name, kind or ("f8" if name.endswith("_ms") else "i8")) for name, _, kind in named])
 
 
 def _in_lines(*groups: str) -> np.dtype[Any]:
-    """Return a record type that fills whole cache lines, so that fields of one line share a line in every record."""
+    """Return a record type padded to whole cache lines, so that fields are at the same place of a line in every record."""
     words = -_record(*groups).itemsize % CACHE_LINE // 8
     return _record(*groups, f"unused:({words},)i8") if words else _record(*groups)
 
@@ -97,7 +97,7 @@ def aligned(shape: int | tuple[int, ...], dtype: np.dtype[Any], ahead: int = 0) 
 
 
 class World(NamedTuple):
-    """All the arrays of a run."""
+    """All arrays of a run."""
 
     run: Array
     classes: Array
@@ -137,10 +137,10 @@ RUN = _record(
     *World._fields[1:],
     "row_capacity row_stride num_quantiles num_sources num_tables scratch_length num_traits",
     "history_capacity history_first history_end",
-    # configuration of tables, where the catalog keeps accounts of their files
+    # configuration of tables, if the catalog tracks their files
     "tracks_files metadata_bytes metadata_bytes_per_snapshot manifest_list_bytes manifest_list_bytes_per_manifest manifest_bytes",
     "manifest_header_bytes min_count_to_merge target_bytes merge_manifests",
-    # times of retained snapshots, where snapshots expire by age
+    # times of retained snapshots, if snapshots expire by age
     "tracks_ages age_free age_capacity ages_held",
     # configuration of the catalog
     "catalog_kind linearization:f8 log_entry_bytes compaction_threshold_bytes compaction_max_entries seal_threshold log_entry_read",
@@ -156,7 +156,7 @@ RUN = _record(
     "service_requests service_refused service_retries service_batches service_longest_queue service_busy_ms service_waited_ms",
     "service_database_conflicts metadata_limit_reached_ms",
     "manifest_append_physical_success manifest_append_physical_failure manifest_append_sealed_rewrite",
-    # handoffs to committers; held are those of running jobs and those in a queue
+    # handoffs to committers; "held" counts running jobs and queued file batches
     "handover_free handover_capacity handovers_held handovers_begun handovers_made handovers_committed handovers_given_up",
     "slots_missed",
 )
@@ -184,7 +184,7 @@ STEP = _record(
     "in_catalog discovers checks with_next publishes attempts parallel counter size_bytes bytes_per_file bytes_per_version",
     "count:f8 per_version_behind:f8 per_attempt:f8 per_file:f8 per_log_entry:f8 access:(4,)f8 sized:(3,)f8",
 )
-"""A step of a protocol: the fields of ``ProtocolStep``, the counter of its requests, and their latency."""
+"""Step of a protocol: the fields of ``ProtocolStep``, the counter of its requests, and their latency."""
 EACH_ATTEMPT, FIRST_ATTEMPT, RETRIES = range(3)
 BY_TABLE, BY_PARTITIONS, BY_FILES = range(3)
 
@@ -197,12 +197,12 @@ COMMITTER = _record(
     "source interval_ms max_batch limit next_ms waiting under_way head tail called timed",
     "round num_writers timeout_ms round_number delivered deadline_ms ready end_ms",
 )
-"""A committer: its source, settings, list of handoffs (the first are being committed), events in the queue, and its open round."""
+"""Committer: source, settings, list of file batches (the first are being committed), scheduled events, and open round."""
 
 HANDOVER = _record("time_ms source next data_start_ms")
 
 SUBMISSION = _record("time_ms operation runtime_ms table first_partition partitions")
-"""A submission of a trace; negative values are drawn. Partitions are a range of ``World.traced_partitions``."""
+"""Submission of a trace; negative values are drawn. Partitions are a range of ``World.traced_partitions``."""
 
 _ROW = (
     "now_ms txn_id cls operation written event_count retries false_conflicts",
@@ -214,7 +214,7 @@ _ROW = (
 ROW = _record(*_ROW)
 """Fields of a row of results: the beginning of a transaction's record."""
 BATCH_WORDS, PROTOCOL_WORDS = 3, 4
-"""Fields at the end of a row that only commits of committers have, and those that only protocols have."""
+"""Numbers of fields at the end of a row that only committers and only protocols use."""
 
 TXN = _in_lines(
     *_ROW,
@@ -225,13 +225,13 @@ TXN = _in_lines(
     # other fields
     "source next_free runtime_ms checkpoint_offset applied table_cursor history_start written_before lost_files failure_index",
     "deadline_ms known_by_key failed on_handle rebased took_effect status_checks final_reason client_index backoff_state_ms",
-    # a job with several commits: the number of this one, its key, its runtime, and what came of the commits before
+    # a job with several commits: the number of this one, its key, its runtime, and the outcome of earlier commits
     "job_commit job_key:u8 job_start_ms job_runtime_ms job_failed job_installs",
     # declarative protocols: the phase, its next step, its remaining requests, and the version at its start; the version at the end
     # of the load, conflicting commits that the client has learned about, and the files of the tables
     "phase place requests_left phase_seq start_seq conflicting known_files",
 )
-"""A transaction in flight. Fields that are used together are neighbours: a record is larger than the nearest cache."""
+"""Transaction in flight. Fields that are used together are adjacent, because a record spans several cache lines."""
 
 GROUP = _record("seq log_offset checkpoint_offset entries sealed writable_ms published")
 
@@ -250,17 +250,17 @@ TOUCHED = _in_lines(
     # state of an operation on one of Iceberg's paths
     "start prepared_version seen base prepared data_revision delete_revision merges lost made made_list merged bins",
     "snapshots manifests kept",
-    # version that the writer knows, where it keeps table handles
+    # version cached by the writer, if it caches table handles
     "known_version",
 )
-"""A table that a transaction touches: its version when read, the number of partitions to write, the end of its list when read."""
+"""Table that a transaction accesses: version when read, number of partitions to write, end of its list when read."""
 
 TRAITS = _record(*(field.name for field in fields(Traits)))
-"""A snapshot that an operation of a class makes. With PyIceberg an operation may make two; otherwise the second is ``UNUSED``."""
+"""Snapshot that an operation of a class creates. PyIceberg operations may create two; otherwise the second is ``UNUSED``."""
 UNUSED = -1
 
 HISTORY = _record("parent kind data deletes partitions first last")
-"""A snapshot: its parent, the manifests it added, the number of partitions it wrote (-1: any), and their range."""
+"""Snapshot: its parent, the manifests it added, the number of partitions it wrote (-1: any), and their range."""
 
 AGE = _record("time_ms next")
 """Time of a retained snapshot, and the next newer one of its table, or the next free index."""
@@ -269,10 +269,10 @@ PARTITION = _record("partition version")
 """A partition that a transaction writes, and its version when read."""
 
 KEPT = _record("known seq history_start")
-"""Handle of a table that a writer keeps at a service, next to the copy of the table: whether there is one, and its index."""
+"""Cached table handle of a writer at a service, next to the copy of the table: whether it exists, and its index."""
 
 REQUEST = _record("then u:f8 back_ms began_ms queued_ms arrived_ms next next_member serving leads members retries outcome")
-"""A request of a transaction at a service: its state, and the next request in the list in which it waits."""
+"""Request of a transaction at a service: its state, and the next request in the same queue."""
 
 INTEGER = _record("value")
 EVENT = _record("time_ms owner")
@@ -303,7 +303,7 @@ INITIAL_AGES = 4096
 
 
 def with_more_slots(world: World, slots: int) -> World:
-    """Return the same run with this number of slots for transactions in flight."""
+    """Return the same run with capacity for this number of transactions in flight."""
     old = len(world.txns)
     txns = aligned(slots, TXN)
     txns[:old] = world.txns
@@ -323,9 +323,9 @@ def with_more_slots(world: World, slots: int) -> World:
 
 
 def _heap(world: World, slots: int, handovers: int) -> Array:
-    """Return the same queue with capacity for an event of each slot and handoff, two of each source, three of each committer."""
+    """Return the same queue with capacity for one event per slot and handoff, two per source, three per committer."""
     size = slots + 2 * len(world.sources) + 3 * len(world.committers) + handovers
-    heap = aligned(size, EVENT, ahead=1)  # the four children of an event are in one line
+    heap = aligned(size, EVENT, ahead=1)  # the four children of an event share a cache line
     heap[: len(world.heap)] = world.heap
     return heap
 
@@ -355,7 +355,7 @@ def with_more_ages(world: World) -> World:
 
 
 def with_room_in_history(world: World) -> World:
-    """Return the same run with capacity for more snapshots; those that no transaction needs are dropped."""
+    """Return the same run with capacity for more snapshots; snapshots that no transaction needs are dropped."""
     run = world.run[0]
     first, end = int(run["history_first"]), int(run["history_end"])
     live = world.txns["txn_id"] >= 0

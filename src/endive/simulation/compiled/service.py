@@ -1,8 +1,8 @@
 """Process requests at a catalog service. The counterpart of ``endive.catalog.service`` and ``endive.catalog.service_queue``.
 
-A request is a record next to that of its transaction. A request that waits (for a worker, a lock, or a batch) has no event; the
-request that lets it continue schedules one, at the same time. ``request_event`` returns the outcome of an event, and the kernel
-continues.
+A request is a record next to the record of its transaction. A request that waits (for a worker, a lock, or a batch) has no event;
+the request that lets it continue schedules its event at the same time. ``request_event`` returns the outcome of an event, and the
+kernel continues.
 """
 
 from __future__ import annotations
@@ -23,15 +23,18 @@ from endive.simulation.compiled.table_state import install, keep_handles
 from endive.table import APPEND, NO_SNAPSHOT
 
 GOES_ON, REJECTED, WON, LOST, TOO_LARGE, RECOGNISED, UNSERIALIZABLE = range(7)
-"""Outcomes of an event of a request: none yet; rejected too often; a commit won, lost, is too large, is known by its key, or got a
-serialization failure of the database."""
+"""Outcomes of an event of a request.
+
+In order: not decided; rejected too often; commit installed; lost the race; metadata too large; recognized by its idempotency key;
+serialization failure of the database.
+"""
 COMMITS = -1
-"""Value that marks a commit instead of the event that a load leads to."""
+"""Marker of a commit, in place of the event that follows a load."""
 
 
 @jit
 def send(run: Any, txn: Any, slot: int, then: int) -> None:
-    """Send a request: a load that leads to the event ``then``, or a commit."""
+    """Send a load that is followed by the event ``then``, or a commit."""
     request = request_at(run, slot)
     request.then = then
     request.serving = 0
@@ -78,7 +81,7 @@ def _transmit(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _arrive(run: Any, txn: Any, slot: int) -> int:
-    """Process the arrival of a request at the server: it gets a worker, waits, or is rejected and resent."""
+    """Process the arrival of a request at the server: it gets a worker, is queued, or is rejected and resent."""
     request = request_at(run, slot)
     joins_batch = run.coalesces and request.then == COMMITS
     if HAS_FAILURES and txn.known_by_key:
@@ -119,7 +122,7 @@ def _refuses(run: Any, joins_batch: bool) -> bool:
 
 @jit
 def _enter(run: Any, txn: Any, slot: int) -> None:
-    """Get a worker, or wait for one."""
+    """Acquire a worker, or wait for one."""
     run.service_requests += 1
     if not _is_full(run):
         run.busy_workers += 1
@@ -153,7 +156,7 @@ def _get_worker(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _leave(run: Any, request: Any, now_ms: float) -> None:
-    """Assign the worker to the request that has waited longest, if any."""
+    """Release the worker to the request with the longest wait, if any."""
     run.service_busy_ms += now_ms - request.began_ms
     first = run.queue_head
     if first == run_state.NO_SLOT:
@@ -194,7 +197,7 @@ def _begin(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def end_load(run: Any, txn: Any, slot: int) -> None:
-    """End the service of a load; its response takes longer for more metadata."""
+    """End the service of a load. The response takes longer for larger metadata."""
     request = request_at(run, slot)
     request.serving = 0
     if HAS_CLIENTS and class_at(run, txn.cls).starts_from_handle:
@@ -222,7 +225,7 @@ def _metadata_bytes(run: Any, table_id: int, more_snapshots: int) -> int:
 
 @jit
 def _moves_ref(run: Any, txn: Any) -> bool:
-    """Return whether a commit moves the main branches of its tables: every one does except an expiry of snapshots."""
+    """Return whether a commit moves the main branches of its tables; only an expiry of snapshots does not."""
     return traits_at(run, txn.cls, txn.operation).kind != NO_SNAPSHOT  # type: ignore[no-any-return]
 
 
@@ -247,7 +250,7 @@ def _has_moved(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def _note_swapped(run: Any, txn: Any, slot: int) -> None:
-    """Record the versions of tables that Iceberg's server compares when it swaps."""
+    """Record the table versions that Iceberg's server compares in its swap."""
     for t in range(txn.written):
         mine = touched_at(run, slot, t)
         mine.swapped = table_at(run, mine.table).version
@@ -255,7 +258,7 @@ def _note_swapped(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _has_swapped(run: Any, txn: Any, slot: int) -> bool:
-    """Return whether another commit intervened: by the tables' metadata files (``recheck``), or by the requirements."""
+    """Return whether another commit intervened: by metadata files of the tables (``recheck``), or by the requirements."""
     if not (run.rechecks and run.server_retries > 0 and run.own_pointers):
         return _has_moved(run, txn, slot)
     for t in range(txn.written):
@@ -267,7 +270,7 @@ def _has_swapped(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def _rebase(run: Any, txn: Any, slot: int) -> None:
-    """Rebase a commit on the current state, without the knowledge of its client, which may resend it."""
+    """Rebase a commit on the current state. The client does not notice it and may resend the commit."""
     if HAS_FAILURES:
         txn.rebased = 1
     txn.seq = group_at(run, txn.group).seq
@@ -278,7 +281,7 @@ def _rebase(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def is_too_large(run: Any, txn: Any, slot: int) -> bool:
-    """Return whether the new metadata of a table exceeds the limit of the catalog; an expiry makes it smaller."""
+    """Return whether new table metadata would exceed the limit of the catalog; an expiry reduces the size."""
     if HAS_LIMITS and HAS_FILES:
         if run.metadata_limit < 0 or not _moves_ref(run, txn):
             return False
@@ -310,7 +313,7 @@ def _commit_ms(run: Any, txn: Any, slot: int, u: float) -> float:
 
 @jit
 def _has_too_many_unpublished(run: Any, txn: Any) -> bool:
-    """Return whether the catalog rejects a commit until earlier ones are published, and count it."""
+    """Return whether the catalog rejects a commit until earlier commits are published, and count the rejection."""
     group = group_at(run, txn.group)
     if run.unpublished_limit == 0 or group.seq - group.published < run.unpublished_limit:
         return False
@@ -320,7 +323,7 @@ def _has_too_many_unpublished(run: Any, txn: Any) -> bool:
 
 @jit
 def _check(run: Any, txn: Any, slot: int) -> None:
-    """Start the service of a commit: check whether it has lost."""
+    """Start the service of a commit, and check its requirements."""
     request = request_at(run, slot)
     request.retries = run.server_retries if run.rechecks or _is_rebasable(run, txn) else 0
     request.outcome = WON
@@ -348,7 +351,7 @@ def _check(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _end_commit(run: Any, txn: Any, slot: int) -> int:
-    """End the service of a commit: it takes effect, is repeated after a reload, or has lost."""
+    """End the service of a commit: it takes effect, is repeated after a reload, or has lost the race."""
     request = request_at(run, slot)
     if HAS_FAILURES and request.outcome == RECOGNISED:
         _leave(run, request, txn.now_ms)
@@ -383,7 +386,7 @@ def _repeat_commit(run: Any, txn: Any, slot: int) -> int:
 
 @jit
 def _conclude(run: Any, txn: Any, slot: int) -> int:
-    """Decide a commit that is served alone, and release its locks and its worker."""
+    """Decide a commit that is not in a batch, and release its locks and its worker."""
     request = request_at(run, slot)
     _count_committing(run, txn, slot, -1)
     if HAS_LIMITS and request.outcome == WON and _database_fails(run, txn, slot):
@@ -397,7 +400,7 @@ def _conclude(run: Any, txn: Any, slot: int) -> int:
 
 @jit
 def _count_committing(run: Any, txn: Any, slot: int, change: int) -> None:
-    """Count the commits in service, for each table and in all."""
+    """Count the commits in service, per table and in total."""
     for t in range(txn.written):
         table_at(run, touched_at(run, slot, t).table).committing += change
         run.committing += change
@@ -450,7 +453,7 @@ def _set_locks(run: Any, txn: Any, slot: int, held: int) -> None:
 
 @jit
 def _lock(run: Any, txn: Any, slot: int) -> bool:
-    """Lock the tables of a commit, or wait for them; return whether it has the locks."""
+    """Lock the tables of a commit, or wait for the locks; return whether it holds them."""
     if _are_free(run, txn, slot):
         _set_locks(run, txn, slot, 1)
         return True
@@ -467,14 +470,14 @@ def _lock(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def _get_locks(run: Any, txn: Any, slot: int) -> None:
-    """Continue a commit that has got the locks of its tables."""
+    """Continue a commit that has acquired the locks of its tables."""
     txn.elapsed_ms += txn.now_ms - request_at(run, slot).queued_ms
     _check(run, txn, slot)
 
 
 @jit
 def _unlock(run: Any, txn: Any, slot: int) -> None:
-    """Assign the locks to waiting commits, the longest waiting first."""
+    """Release the locks to waiting commits, in order of arrival."""
     _set_locks(run, txn, slot, 0)
     before, waiting = run_state.NO_SLOT, run.lock_head
     while waiting != run_state.NO_SLOT:
@@ -537,7 +540,7 @@ def _lead(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _begin_batch(run: Any, txn: Any, slot: int) -> None:
-    """Put the commits that wait for the table into one swap."""
+    """Put the waiting commits of the table into one swap."""
     request = request_at(run, slot)
     table_id = touched_at(run, slot, 0).table
     table = table_at(run, table_id)
@@ -561,7 +564,7 @@ def _begin_batch(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _end_batch(run: Any, txn: Any, slot: int) -> int:
-    """Apply a batch: its members are decided in order, and all get a response."""
+    """Apply a batch: decide its members in order, and respond to all of them."""
     request = request_at(run, slot)
     table = table_at(run, touched_at(run, slot, 0).table)
     member = slot

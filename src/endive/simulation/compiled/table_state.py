@@ -1,4 +1,4 @@
-"""Change the shared state: the catalog's groups, the versions and files of tables, and manifest lists (ML+).
+"""Update the shared state: the catalog's groups, the versions and files of tables, and manifest lists (ML+).
 
 The counterpart of ``endive.catalog`` and ``endive.table``.
 """
@@ -56,7 +56,7 @@ def change_files(run: Any, txn: Any, slot: int, t: int, traits: Any) -> None:
 
 @inlined
 def _note_time(run: Any, table: Any, time_ms: float) -> None:
-    """Add the time of a new snapshot, which is never before that of its parent."""
+    """Add the time of a new snapshot, which is never before the time of its parent."""
     place = run.age_free
     age = age_at(run, place)
     run.age_free = age.next
@@ -75,7 +75,7 @@ def _note_time(run: Any, table: Any, time_ms: float) -> None:
 
 @jit
 def snapshots_kept_by(run: Any, table: Any, traits: Any, time_ms: float) -> int:
-    """Return the number of snapshots that an expiry that starts at ``time_ms`` retains."""
+    """Return the number of snapshots retained by an expiry that starts at ``time_ms``."""
     cutoff_ms = time_ms - traits.max_age_ms
     before_start = table.snapshots - table.recorded
     young = min(before_start, young_before_start(table.initial_interval_ms, cutoff_ms)) + table.recorded
@@ -124,7 +124,7 @@ def _remember(run: Any, txn: Any, slot: int, t: int, table: Any, traits: Any, da
 
 @jit
 def base_table(run: Any, txn: Any, table_id: int) -> Any:
-    """Return the state of a table that an attempt is based on: the current one, or that of the writer's handle."""
+    """Return the table state that an attempt is based on: the current state, or the writer's cached handle."""
     if HAS_SERVICE and HAS_CLIENTS and txn.on_handle:
         return kept_table_at(run, txn.source, table_id)
     return table_at(run, table_id)
@@ -132,7 +132,7 @@ def base_table(run: Any, txn: Any, table_id: int) -> Any:
 
 @jit
 def keep_handles(run: Any, txn: Any, slot: int, tables: int) -> None:
-    """Keep the state of the first ``tables`` tables of a transaction in the handles of its writer."""
+    """Cache the state of the first ``tables`` tables of a transaction in the handles of its writer."""
     for t in range(tables):
         table_id = touched_at(run, slot, t).table
         place = txn.source * run.num_tables + table_id
@@ -148,7 +148,7 @@ def keep_handles(run: Any, txn: Any, slot: int, tables: int) -> None:
 
 @jit
 def take_kept_snapshot(run: Any, txn: Any, slot: int) -> bool:
-    """Start a transaction from the handles of its writer, if it has one of each table."""
+    """Start a transaction from the cached handles of its writer, if all of its tables are cached."""
     for t in range(txn.read):
         if not kept_at(run, txn.source, touched_at(run, slot, t).table).known:
             return False
@@ -169,7 +169,7 @@ def take_kept_snapshot(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def range_has(run: Any, txn: Any, slot: int, t: int, record: Any) -> bool:
-    """Return whether one of the transaction's partitions lies within the range of those that a snapshot wrote."""
+    """Return whether one of the transaction's partitions is within the partition range of a snapshot."""
     if not txn.tracks_partitions or record.partitions < 0:
         return True
     for p in range(touched_at(run, slot, t).partitions):
@@ -197,7 +197,7 @@ def overlaps(run: Any, txn: Any, slot: int, t: int, record: Any, place: int) -> 
 
 @jit
 def review(run: Any, txn: Any, slot: int, t: int) -> Any:
-    """Review the snapshots since the start, newest first; an operation that depends on none of them reads none."""
+    """Review the snapshots since the start, newest first; an operation that does not validate reviews none."""
     mine = touched_at(run, slot, t)
     table = base_table(run, txn, mine.table)
     traits = traits_at(run, txn.cls, txn.operation)
@@ -219,7 +219,7 @@ def review(run: Any, txn: Any, slot: int, t: int) -> Any:
 
 @jit
 def is_head_listed(run: Any, txn: Any, slot: int, t: int) -> bool:
-    """Return whether the current manifest list is one of those that validation reads."""
+    """Return whether validation reads the current manifest list."""
     mine = touched_at(run, slot, t)
     table = table_at(run, mine.table)
     validates = traits_at(run, txn.cls, txn.operation).validates
@@ -230,7 +230,7 @@ def is_head_listed(run: Any, txn: Any, slot: int, t: int) -> bool:
 
 @jit
 def take_snapshot(run: Any, txn: Any, slot: int) -> None:
-    """Record the versions of all tables and partitions that the transaction touches."""
+    """Record the versions of all tables and partitions that the transaction accesses."""
     group = group_at(run, txn.group)
     txn.seq = group.seq
     txn.log_offset = group.log_offset
@@ -250,9 +250,9 @@ def take_snapshot(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def snapshots_behind(run: Any, txn: Any, slot: int) -> int:
-    """Return the number of snapshots since the transaction's base of tables that overlap; 0 if none overlaps.
+    """Return the number of snapshots of overlapping tables since the transaction's base; 0 without an overlap.
 
-    Marks the tables that overlap, whose manifests have to be rewritten.
+    Marks the overlapping tables, whose manifests must be rewritten.
     """
     behind = 0
     txn.redo_tables = 0
@@ -278,7 +278,7 @@ def snapshots_behind(run: Any, txn: Any, slot: int) -> int:
 
 @jit
 def redo_all_tables(run: Any, txn: Any, slot: int) -> None:
-    """Mark all written tables, because a first attempt writes the manifests of each."""
+    """Mark all written tables, because the first attempt writes the manifests of each."""
     for t in range(txn.written):
         touched_at(run, slot, t).redo = 1
     txn.redo_tables = txn.written
@@ -311,7 +311,7 @@ def install(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def _note_state(run: Any, txn: Any, table: Any, first: bool) -> None:
-    """Record the state of a written table after the commit: the largest of all tables."""
+    """Record the state of a written table after the commit: the maximum over the tables."""
     if first:
         txn.table_metadata_bytes = 0
         txn.table_manifests = 0
@@ -323,7 +323,7 @@ def _note_state(run: Any, txn: Any, table: Any, first: bool) -> None:
 
 @jit
 def append_record(run: Any, txn: Any, slot: int) -> bool:
-    """Append a record to the log of the group and return whether it takes effect."""
+    """Append a record to the log of the group and return whether it is applied."""
     group = group_at(run, txn.group)
     run.append_physical_success += 1
     group.log_offset += run.log_entry_bytes
@@ -384,7 +384,7 @@ def append_to_list(run: Any, mine: Any, entry_bytes: int) -> bool:
 
 @inlined
 def replace_sealed_list(run: Any, mine: Any) -> None:
-    """Replace a sealed manifest list by a new one, unless another transaction has done it."""
+    """Replace a sealed manifest list by a new one, unless another transaction has replaced it."""
     table = table_at(run, mine.table)
     if table.list_sealed:
         table.list_start = table.list_offset

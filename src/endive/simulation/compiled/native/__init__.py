@@ -24,11 +24,11 @@ import re
 from importlib.metadata import version
 
 TESTED = {"numba": ((0, 68), (0, 69)), "llvmlite": ((0, 50), (0, 51))}
-"""Releases that the private interfaces were tested with: from the first, below the second, as in ``pyproject.toml``."""
+"""Releases with which the private interfaces were tested: from the first, below the second, as in ``pyproject.toml``."""
 
 
 def find_untested_release() -> str:
-    """Return a sentence about an installed release outside ``TESTED``, or an empty text."""
+    """Return a sentence about an installed release outside ``TESTED``, or an empty string."""
     for package, (first, end) in TESTED.items():
         installed = version(package)
         if not first <= tuple(int(number) for number in re.findall(r"\d+", installed)[:2]) < end:

@@ -1,7 +1,7 @@
 """Compile a kernel: specialise its functions for a set of features, and compile them together.
 
-``compile_object_code`` lowers the functions by the target of ``numba_target``, links them into one module and optimises it once,
-with the entry points as its only exported functions. ``compile_plainly`` leaves all of that to ``numba.njit``.
+``compile_object_code`` lowers the functions for the target of ``numba_target``, links them into one module and optimizes it once,
+with the entry points as its only exported functions. ``compile_plainly`` uses ``numba.njit`` for all of this.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _OPTIONS: dict[str, Any] = {"boundscheck": None, "error_model": "numpy", "nogil"
 _NATIVE_OPTIONS: dict[str, Any] = {
     **_OPTIONS,
     "nopython": True,
-    "_nrt": False,  # the kernel allocates no arrays, and counting references costs more than its arithmetic
+    "_nrt": False,  # the kernel allocates no arrays, and reference counting would cost more than its arithmetic
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
 }
 _OPTIMISATION_LEVEL = 2
 
 Entry = tuple[Callable[..., Any], tuple[Any, ...]]
-"""A function that is called from outside the kernel, and the Numba types of its arguments."""
+"""Function that is called from outside the kernel, and the Numba types of its arguments."""
 
 
 class Specialiser:
-    """Copies of functions in which features are constants and calls go to other copies.
+    """Cache of function copies in which features are constants and calls go to other copies.
 
-    Copies are shared by all kernels of a process that agree on the features to which a function, or any that it calls, refers:
-    lowering is most of the time that a kernel takes to compile.
+    Kernels of a process share a copy if they agree on the features that the function and its callees refer to, because lowering
+    takes most of the compile time.
     """
 
     def __init__(self, dispatcher: Callable[[Callable[..., Any], bool], Any]) -> None:
@@ -44,7 +44,7 @@ class Specialiser:
         self.copies: dict[tuple[FunctionType, frozenset[tuple[str, bool]]], Any] = {}
 
     def specialise(self, function: Any, constants: Mapping[str, bool]) -> Any:
-        """Return the dispatcher of a copy of a function."""
+        """Return the dispatcher of a specialised copy of a function."""
         key = function, frozenset((name, constants[name]) for name in _reachable_names(function) if name in constants)
         if key not in self.copies:
             names = {name: self._value(name, value, constants) for name, value in _globals_of(function).items()}
@@ -62,7 +62,7 @@ class Specialiser:
 
 @cache
 def _globals_of(function: FunctionType) -> dict[str, Any]:
-    """Return the globals that a function refers to, with replacements in place of the functions that have one."""
+    """Return the globals that a function refers to, with replaced functions substituted."""
     names = {each.argval for each in dis.get_instructions(function.__code__) if each.opname == "LOAD_GLOBAL"}
     values = {name: function.__globals__[name] for name in names if name in function.__globals__}
     return {name: REPLACED.get(value, value) if isinstance(value, FunctionType) else value for name, value in values.items()}
@@ -70,7 +70,7 @@ def _globals_of(function: FunctionType) -> dict[str, Any]:
 
 @cache
 def _reachable_names(function: FunctionType) -> frozenset[str]:
-    """Return the names of globals that a function, or any that it calls, refers to."""
+    """Return the names of globals that a function or one of its callees refers to."""
     reached, waiting, names = {function}, [function], set[str]()
     while waiting:
         used = _globals_of(waiting.pop())
@@ -102,14 +102,15 @@ _plain = Specialiser(_plain_function)
 
 
 def compile_plainly(entries: Mapping[str, Entry], constants: Mapping[str, bool]) -> dict[str, Any]:
-    """Compile functions, with all that they call, by ``numba.njit``; each is compiled when it is first called."""
+    """Compile functions and their callees by ``numba.njit``; each function is compiled when it is first called."""
     return {name: _plain.specialise(function, constants) for name, (function, _) in entries.items()}
 
 
 def compile_object_code(entries: Mapping[str, Entry], constants: Mapping[str, bool]) -> bytes:
-    """Compile functions, with all that they call, into object code that exports them by the names given here.
+    """Compile functions and their callees to object code that exports the functions by the names in ``entries``.
 
-    Each is a C function that takes the address of its result, the address of an error, and its arguments; it returns a status.
+    Each exported function is a C function that takes the address of its result, the address of an error, and its arguments; it
+    returns a status.
     """
     with global_compiler_lock:
         dispatchers = {name: (_lowered.specialise(function, constants), takes) for name, (function, takes) in entries.items()}
@@ -117,7 +118,7 @@ def compile_object_code(entries: Mapping[str, Entry], constants: Mapping[str, bo
 
 
 def _link(entries: Mapping[str, tuple[Any, tuple[Any, ...]]]) -> Any:
-    """Link all functions into one module; entry points are renamed, and other functions become private to it."""
+    """Link all functions into one module; rename entry points and make other functions private."""
     from endive.simulation.compiled.native.numba_target import create_module
 
     modules: dict[int, Any] = {}
@@ -142,12 +143,12 @@ def _link(entries: Mapping[str, tuple[Any, tuple[Any, ...]]]) -> Any:
 
 
 def _emit(module: Any) -> bytes:
-    """Optimise a module and return its object code for this processor."""
+    """Optimize a module and return its object code for this processor."""
     target = llvm.Target.from_triple(llvm.get_process_triple())
     features = llvm.get_host_cpu_features().flatten()
     machine = target.create_target_machine(llvm.get_host_cpu_name(), features, _OPTIMISATION_LEVEL, reloc="pic", codemodel="small")
     tuning = llvm.create_pipeline_tuning_options(speed_level=_OPTIMISATION_LEVEL)
-    tuning.loop_vectorization = tuning.slp_vectorization = False  # the kernel has no loops that could be vectorised
+    tuning.loop_vectorization = tuning.slp_vectorization = False  # the kernel has no loops that can be vectorized
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
     module.verify()

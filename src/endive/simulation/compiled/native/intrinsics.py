@@ -1,6 +1,6 @@
-"""Make functions that find records in the arrays of a run, as LLVM instructions.
+"""Create functions that locate records in the arrays of a run, as LLVM instructions.
 
-There are hundreds of calls of these functions in a kernel. As LLVM instructions, they add no compile time.
+A kernel contains hundreds of calls of these functions. As LLVM instructions, they add no compile time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BYTES = ir.IntType(8).as_pointer()
 
 
 def record_finder(array: str, dtype: np.dtype[np.void], *inner: str) -> Any:
-    """Make a function (run, index, ...) that finds a record of an array; ``inner`` names the lengths of its inner dimensions."""
+    """Return a function (run, index, ...) that locates a record of an array; ``inner`` names the lengths of inner dimensions."""
     record = from_dtype(dtype)
 
     @intrinsic
@@ -50,7 +50,7 @@ def _load_field(builder: Any, run_pointer: Any, name: str, kind: Any) -> Any:
 
 
 def array_finder(item: Any) -> Any:
-    """Make a function that returns an array, given the address of its first item and its length."""
+    """Return a function that creates an array from the address of its first item and its length."""
     array = types.Array(item, 1, "C")
 
     @intrinsic
@@ -71,7 +71,7 @@ def array_finder(item: Any) -> Any:
 
 
 def row_writer(first: int, end: int) -> Any:
-    """Make a function (run, row, txn) that writes words of a transaction's record to a row, each into the column of that word."""
+    """Return a function (run, row, txn) that copies words of a transaction's record to the columns of a row."""
 
     @intrinsic
     def write(typing_context: Any, run: Any, index: Any, txn: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Load kernels, from the user's cache directory where they were compiled before.
+"""Load kernels, from the user's cache directory if they were compiled before.
 
-A kernel is a file of object code, found by the source code, the processor and the features that it was compiled for. LLVM loads it,
-without Numba. Files are written atomically: a kernel is first written under a temporary name. A lock ensures that no two
-processes compile the same kernel; the operating system releases it when a process is killed.
+A kernel is a file of object code, identified by the source code, the processor and the features for which it was compiled. LLVM
+loads it without Numba. Files are written atomically: a kernel is first written under a temporary name. A lock ensures that no two
+processes compile the same kernel; the operating system releases the lock when a process is killed.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ from endive.simulation.compiled.features import Features
 from endive.simulation.compiled.native import UNTESTED_RELEASE
 
 _SOURCES = ("arithmetic", "randomness.py", "simulation/compiled")
-"""The source code of kernels."""
+"""Source files of kernels."""
 _NICENESS = 10
 
 log = logging.getLogger(__name__)
 
 
 class KernelError(Exception):
-    """A kernel cannot be linked: it is not object code for this processor, or refers to a missing symbol."""
+    """The kernel cannot be linked: it is not object code for this processor, or refers to a missing symbol."""
 
 
 class Kernel(Protocol):
-    """A compiled kernel: two functions that work on the record of a run, given as an array of one record."""
+    """Compiled kernel: two functions that operate on the record of a run, passed as an array of one record."""
 
     def begin(self, run: Any) -> None:
         """Schedule the first arrival of each source."""
 
     def advance(self, run: Any, max_events: int) -> int:
-        """Process events until the kernel has to return to its caller; return the reason as a code of ``run_state``."""
+        """Process events until the kernel must return to its caller; return the reason as a code of ``run_state``."""
 
 
 class NativeKernel:
-    """A kernel made of object code."""
+    """Kernel loaded from object code."""
 
     def __init__(self, object_code: bytes) -> None:
         llvm.initialize_native_target()
@@ -68,7 +68,7 @@ class NativeKernel:
         self._advance = self._entry("advance", ctypes.c_int64)
 
     def _entry(self, name: str, *takes: Any) -> Any:
-        """Return a function of the kernel, which takes addresses of its result, of an error and of the run, and other arguments."""
+        """Return a kernel function, which takes the addresses of its result, of an error and of the run, and other arguments."""
         prototype = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, *takes)
         return prototype(self._library[name])
 
@@ -77,7 +77,7 @@ class NativeKernel:
         self._call(self._begin, run)
 
     def advance(self, run: Any, max_events: int) -> int:
-        """Process events until the kernel has to return to its caller; return the reason as a code of ``run_state``."""
+        """Process events until the kernel must return to its caller; return the reason as a code of ``run_state``."""
         return self._call(self._advance, run, max_events)
 
     @staticmethod
@@ -90,7 +90,7 @@ class NativeKernel:
 
 
 class PlainKernel:
-    """A kernel made of functions that ``numba.njit`` has compiled in this process."""
+    """Kernel compiled by ``numba.njit`` in this process."""
 
     def __init__(self, begin: Any, advance: Any) -> None:
         self._begin = begin
@@ -101,18 +101,18 @@ class PlainKernel:
         self._begin(run[0])
 
     def advance(self, run: Any, max_events: int) -> int:
-        """Process events until the kernel has to return to its caller; return the reason as a code of ``run_state``."""
+        """Process events until the kernel must return to its caller; return the reason as a code of ``run_state``."""
         return int(self._advance(run[0], max_events))
 
 
 def cache_directory() -> Path:
-    """Return the directory of kernels of this version of the code."""
+    """Return the directory of kernels of this version of the source code."""
     return cache_root() / "kernels" / _hash_code()
 
 
 @cache
 def _hash_code() -> str:
-    """Hash the source code of kernels, and the values that it takes from other modules by way of ``run_state``.
+    """Hash the source code of kernels, and the values that it imports from other modules through ``run_state``.
 
     Sources are read as resources, so that the hash is the same for a package in a zip file.
     """
@@ -132,7 +132,7 @@ def _read_sources(node: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
 
 
 def kernel_file(features: Features) -> Path:
-    """Return the file of the kernel with these features for this processor."""
+    """Return the path of the kernel with these features for this processor."""
     return cache_directory() / f"{features.name}.{_hash_machine()}.o"
 
 
@@ -153,9 +153,9 @@ _loaded: dict[Path, Kernel] = {}
 
 
 def load_kernel(features: Features) -> Kernel:
-    """Return the kernel with these features, compiled if it was not before.
+    """Return the kernel with these features, and compile it if it is not cached.
 
-    Where it cannot be compiled to object code, it is compiled by ``numba.njit`` for this process, after a warning.
+    If it cannot be compiled to object code, it is compiled by ``numba.njit`` for this process, after a warning.
     """
     path = kernel_file(features)
     if path not in _loaded:
@@ -179,7 +179,7 @@ def _load(features: Features, path: Path) -> Kernel:
 
 
 def _object_code(features: Features, path: Path) -> bytes:
-    """Return the object code of a kernel, compiled into the cache if there is one."""
+    """Return the object code of a kernel, and compile it into the cache if there is a cache directory."""
     try:
         compile_kernel(features)
         return path.read_bytes()
@@ -192,7 +192,7 @@ def compile_kernel(features: Features, *, wait: bool = True) -> None:
     """Compile a kernel into the cache, unless it exists. If another process is compiling it, wait for it or return.
 
     Raises:
-        KernelError: The kernel cannot be linked; it is not kept.
+        KernelError: The kernel cannot be linked; it is not stored.
     """
     path = kernel_file(features)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -212,7 +212,7 @@ def _build(features: Features) -> bytes:
 
 
 def _compile_plainly(features: Features, reason: str) -> PlainKernel:
-    """Return a kernel that ``numba.njit`` compiles, after one warning in this process."""
+    """Return a kernel compiled by ``numba.njit``, after one warning per process."""
     from endive.simulation.compiled.kernel import ENTRIES
     from endive.simulation.compiled.native.compilation import compile_plainly
 
@@ -227,7 +227,7 @@ def _warn_once(reason: str) -> None:
 
 @contextmanager
 def _lock(path: Path, wait: bool) -> Iterator[bool]:
-    """Acquire a lock and yield whether it is held; without ``wait``, it is not if another process holds it."""
+    """Acquire a lock and yield whether it is held; with ``wait=False``, yield False if another process holds it."""
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -238,11 +238,14 @@ def _lock(path: Path, wait: bool) -> Iterator[bool]:
 
 
 _background: dict[Path, int] = {}
-"""Processes that this one has started to compile kernels: one for each kernel, however many runs need it."""
+"""Background compilations started by this process, by kernel: at most one for each kernel."""
 
 
 def compile_in_background(features: Features) -> bool:
-    """Compile a kernel in a process of low priority that may outlive this one; return whether it will be in the cache."""
+    """Compile a kernel in a background process of low priority; return whether the kernel will be in the cache.
+
+    The background process may outlive this process.
+    """
     if UNTESTED_RELEASE:
         return False
     path = kernel_file(features)
@@ -257,15 +260,15 @@ def compile_in_background(features: Features) -> bool:
 
 
 def _is_running(process: int) -> bool:
-    """Return whether a child process is still running; one that has ended is reaped."""
+    """Return whether a child process is still running; a process that has ended is reaped."""
     try:
         return os.waitpid(process, os.WNOHANG) == (0, 0)
-    except ChildProcessError:  # it was reaped before
+    except ChildProcessError:  # already reaped
         return False
 
 
 if __name__ == "__main__":
     with suppress(OSError):
-        os.setsid()  # Ctrl-C is for the process that started this one
+        os.setsid()  # Ctrl-C only concerns the parent process
     os.nice(_NICENESS)
     compile_kernel(Features.named(sys.argv[1]), wait=False)

@@ -1,7 +1,7 @@
-"""Define a Numba target whose functions are lowered to LLVM IR, but not optimised or compiled to machine code individually.
+"""Numba target whose functions are lowered to LLVM IR, but not optimized or compiled to machine code individually.
 
-Numba by itself optimises each function, and generates its machine code, before it is linked into its callers; and it compiles a
-function once for each constant that it is called with.
+By default, Numba optimizes each function and generates its machine code before linking it into its callers, and compiles a function
+once for each constant argument.
 """
 
 # Numba's inner classes have no types.
@@ -24,18 +24,18 @@ _TARGET = "endive"
 
 
 class Library(JITCodeLibrary):
-    """A library of lowered functions, without machine code."""
+    """Library of lowered functions, without machine code."""
 
     def add_llvm_module(self, ll_module: Any) -> None:
-        """Link a module without optimising it."""
+        """Link a module without optimizing it."""
         self._final_module.link_in(ll_module)
 
     def finalize(self) -> None:
-        """Mark the library as complete; optimisation and code generation happen once, for the whole kernel."""
+        """Mark the library as complete; optimization and code generation happen once, for the whole kernel."""
         self._finalized = True
 
     def linked_modules(self) -> dict[int, Any]:
-        """Return the LLVM modules of this library and of all that it calls, directly or not, by the identity of the library."""
+        """Return the LLVM modules of this library and of all direct and indirect callees, by the identity of the library."""
         modules: dict[int, Any] = {}
         waiting: list[JITCodeLibrary] = [self]
         while waiting:
@@ -51,7 +51,7 @@ class _Codegen(JITCPUCodegen):
 
 
 class _Context(CPUContext):
-    """Numba's context for this processor, with another kind of library."""
+    """Numba's context for this processor, with ``Library`` as its kind of library."""
 
     def init(self) -> None:
         self.is32bit = utils.MACHINE_BITS == 32
@@ -63,7 +63,7 @@ class _Context(CPUContext):
 
 
 class _Kernel(CPU):
-    """The target itself: the same processor as Numba's ``cpu``."""
+    """Numba target with the same processor as Numba's ``cpu``."""
 
 
 class _Target(CPUTarget):
@@ -73,12 +73,12 @@ class _Target(CPUTarget):
 
 
 class LoweredFunction(CPUDispatcher):
-    """A function of a kernel. It is compiled once for each list of argument types; constants count as their types."""
+    """Function of a kernel. It is compiled once for each list of argument types; constants count as their types."""
 
     targetdescr = _Target(_TARGET)
 
     def add_overload(self, cres: Any) -> None:
-        """Keep the result of a compilation, without an entry point for Python."""
+        """Store the result of a compilation, without an entry point for Python."""
         self.overloads[tuple(cres.signature.args)] = cres
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
