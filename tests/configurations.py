@@ -1,4 +1,4 @@
-"""Random configurations for property tests: whole files as a user might write them, all features mixed.
+"""Random configurations for property tests: whole files with all features.
 
 Durations and loads are small, so that a run takes milliseconds; latencies are often fixed, so that ties are frequent.
 """
@@ -23,7 +23,7 @@ _FIXED_PROFILES = {"T_CAS": 4.0, "T_APPEND": 3.0, "T_COMPACTION": 8.0}
 
 @st.composite
 def distributions(draw: st.DrawFn, scale_ms: float) -> Tree:
-    """A distribution with about this mean."""
+    """Draw a distribution with about this mean."""
     kind = draw(st.sampled_from(["fixed", "exponential", "lognormal", "normal", "uniform"]))
     if kind == "fixed":
         return {"distribution": kind, "value": scale_ms}
@@ -38,7 +38,7 @@ def distributions(draw: st.DrawFn, scale_ms: float) -> Tree:
 
 @st.composite
 def storages(draw: st.DrawFn) -> Tree:
-    """A built-in provider that can append, or one of fixed or normal latencies (ties)."""
+    """Draw a built-in provider that can append, or a provider with fixed or normal latencies (ties)."""
     section: Tree = {"max_parallel": draw(st.integers(1, 5))}
     if draw(st.booleans()):
         section["provider"] = draw(st.sampled_from(["s3x", "azure", "azurex", "instant", _CALIBRATED]))
@@ -57,7 +57,7 @@ def storages(draw: st.DrawFn) -> Tree:
 
 @st.composite
 def catalogs(draw: st.DrawFn) -> Tree:
-    """Tables, groups and partitions under one of the three catalogs."""
+    """Draw tables, groups and partitions with one of the three catalogs."""
     tables = draw(st.integers(1, 5))
     groups = draw(st.integers(1, tables))
     section: Tree = {
@@ -81,7 +81,7 @@ def catalogs(draw: st.DrawFn) -> Tree:
 
 @st.composite
 def selections(draw: st.DrawFn) -> Tree:
-    """How tables or partitions are chosen."""
+    """Draw a selection of tables or partitions."""
     section: Tree = {"write_fraction": draw(st.sampled_from([1.0, 0.5]))}
     if draw(st.booleans()):
         section |= {"distribution": "zipf", "alpha": draw(st.sampled_from([0.5, 1.5]))}
@@ -94,14 +94,14 @@ _OPERATIONS = [facts.name for facts in OPERATION_FACTS if facts.name not in _JAV
 
 @st.composite
 def operation_weights(draw: st.DrawFn, path: str) -> Tree:
-    """Weights of which at least one is above zero."""
+    """Draw operation weights, at least one of them positive."""
     known = _OPERATIONS if path == "pyiceberg" else _OPERATIONS + _JAVA_ONLY
     names = draw(st.lists(st.sampled_from(known), min_size=1, max_size=4, unique=True))
     return {name: draw(st.sampled_from([0.2, 1.0, 3.0])) for name in names}
 
 
 def _table_counts(most: int) -> st.SearchStrategy[int | Tree]:
-    """So many tables, or a number of them by Zipf's law."""
+    """Draw a number of tables, fixed or Zipf-distributed."""
     if most == 1:
         return st.just(1)
     return st.integers(1, most) | st.sampled_from([{"zipf": 0.7}, {"zipf": 2.0}])
@@ -109,7 +109,7 @@ def _table_counts(most: int) -> st.SearchStrategy[int | Tree]:
 
 @st.composite
 def tables(draw: st.DrawFn) -> Tree:
-    """Tables in which manifests are merged, and bins fill up, within a few commits."""
+    """Draw a table whose manifests are merged, and whose bins fill up, within a few commits."""
     counts = {
         "manifests": draw(st.integers(0, 8)),
         "delete_manifests": draw(st.integers(0, 4)),
@@ -127,7 +127,7 @@ def tables(draw: st.DrawFn) -> Tree:
 
 @st.composite
 def iceberg_settings(draw: st.DrawFn) -> Tree:
-    """How operations are used on Iceberg's own commit paths."""
+    """Draw operation settings of Iceberg's commit paths."""
     section: Tree = {
         "overwrite_by": draw(st.sampled_from(["files", "filter"])),
         "delete_files": draw(st.sampled_from(["position", "equality", "vectors"])),
@@ -144,7 +144,7 @@ def iceberg_settings(draw: st.DrawFn) -> Tree:
 
 @st.composite
 def backoffs(draw: st.DrawFn, clients: bool) -> Tree:
-    """Waits of all kinds, but for those that only a service can ask for, or only the usual one."""
+    """Draw a backoff: of any kind except those that require a service, or only the default kind."""
     if not clients:
         return {"enabled": True, "base_ms": 5.0, "jitter": draw(st.sampled_from([0.0, 0.5]))}
     kind = draw(st.sampled_from(["exponential", "exponential", "slots", "aimd", "linear"]))
@@ -157,7 +157,7 @@ def backoffs(draw: st.DrawFn, clients: bool) -> Tree:
 
 @st.composite
 def commit_settings(draw: st.DrawFn, most_tables: int, path: str, real_paths: bool, clients: Tree | None = None) -> Tree:
-    """What transactions and classes may both say. Where classes are on Iceberg's paths, what does not exist there is left out."""
+    """Draw settings that are valid for transactions and classes; on Iceberg's paths, without keys that do not exist there."""
     section: Tree = {
         "retry": draw(st.integers(0, 6)),
         "runtime": draw(distributions(draw(st.sampled_from([0.5, 20.0])))),
@@ -205,7 +205,7 @@ def commit_settings(draw: st.DrawFn, most_tables: int, path: str, real_paths: bo
 
 @st.composite
 def _traces(draw: st.DrawFn, catalog: Tree, path: str) -> str:
-    """A file of submissions, cells of which are missing here and there; it stays in the temporary folder, to repeat a failure."""
+    """Write a trace with some missing cells to a temporary file, which is kept to reproduce failures."""
     lines = ["time_ms,operation,runtime_ms,table,partitions", "0,,,,"]
     now_ms = 0.0
     operations = ["", *(_OPERATIONS if path == "pyiceberg" else _OPERATIONS + _JAVA_ONLY)]
@@ -230,7 +230,7 @@ def _traces(draw: st.DrawFn, catalog: Tree, path: str) -> str:
 
 @st.composite
 def arrivals(draw: st.DrawFn, catalog: Tree | None = None, path: str = "endive") -> Tree:
-    """One of the arrival processes, at times not from the start to the end."""
+    """Draw one of the arrival kinds, optionally with start and end."""
     kinds = ["open", "rate", "periodic", "closed", "writers", "schedule"]
     kind = draw(st.sampled_from(kinds if catalog is None else [*kinds, "trace"]))
     if catalog is not None and kind == "trace":
@@ -250,7 +250,7 @@ def arrivals(draw: st.DrawFn, catalog: Tree | None = None, path: str = "endive")
 
 @st.composite
 def _endless(draw: st.DrawFn, kind: str) -> Tree:
-    """Arrivals that go on."""
+    """Draw arrivals without an end."""
     if kind == "writers":
         phase = draw(st.sampled_from([None, "random", "aligned", "aligned", "staggered"]))
         section: Tree = {"writers": draw(st.integers(1, 4)), "every_ms": draw(st.sampled_from([20.0, 50.0]))}
@@ -270,7 +270,7 @@ def _endless(draw: st.DrawFn, kind: str) -> Tree:
 
 @st.composite
 def documents(draw: st.DrawFn, everything: bool = False) -> Tree:
-    """A whole configuration; with ``everything``, classes on several commit paths and clients of all kinds are among it."""
+    """Draw a configuration; ``everything`` includes classes on several commit paths and all kinds of clients."""
     catalog = draw(catalogs())
     largest_group = -(-catalog["num_tables"] // catalog["num_groups"])
     path = draw(st.sampled_from(["endive", "iceberg", "pyiceberg"]))
@@ -310,7 +310,7 @@ def documents(draw: st.DrawFn, everything: bool = False) -> Tree:
 
 
 def _on_path(path: str) -> Tree:
-    """A class on a commit path, whose clients compute."""
+    """Return a class on a commit path, with client CPU time."""
     return {
         "rate": 20.0,
         "operation": "fast_append",
@@ -349,7 +349,7 @@ def _classes(draw: st.DrawFn, catalog: Tree, path: str, mixed: bool, clients: Tr
 
 @st.composite
 def services(draw: st.DrawFn, catalog: Tree) -> Tree:
-    """The tables of ``catalog`` behind a service; times are often fixed, so that ties are frequent."""
+    """Draw a service with the tables of ``catalog``; times are often fixed, so that ties are frequent."""
     section: Tree = {key: catalog[key] for key in ("num_tables", "partitions")}
     section["type"] = "service"
     section["writes_metadata"] = catalog.get("table_metadata_inlined", draw(st.booleans()))
@@ -382,7 +382,7 @@ def services(draw: st.DrawFn, catalog: Tree) -> Tree:
 
 @st.composite
 def failures(draw: st.DrawFn, service: bool) -> Tree:
-    """What fails, often enough to be seen in a short run."""
+    """Draw failures that are frequent enough for a short run."""
     section: Tree = {
         "request_error": draw(st.sampled_from([0.0, 0.0, 0.1])),
         "fatal_error": draw(st.sampled_from([0.0, 0.0, 0.03])),
@@ -397,7 +397,7 @@ def failures(draw: st.DrawFn, service: bool) -> Tree:
 
 @st.composite
 def failing_documents(draw: st.DrawFn) -> Tree:
-    """A whole configuration in which things fail, and metadata may become too large."""
+    """Draw a configuration with failures, in which metadata may become too large."""
     document = draw(documents())
     document["failures"] = draw(failures(False))
     if document["catalog"]["type"] != "append" and draw(st.booleans()):
@@ -407,7 +407,7 @@ def failing_documents(draw: st.DrawFn) -> Tree:
 
 @st.composite
 def service_documents(draw: st.DrawFn, everything: bool = False) -> Tree:
-    """A whole configuration with a catalog service, in which things may fail; with ``everything`` they do."""
+    """Draw a configuration with a catalog service and possible failures; ``everything`` includes all of them."""
     document = draw(documents(everything))
     if everything or draw(st.booleans()):
         document["failures"] = draw(failures(True))
@@ -436,7 +436,7 @@ def service_documents(draw: st.DrawFn, everything: bool = False) -> Tree:
 
 @st.composite
 def _committers(draw: st.DrawFn, cls: Tree) -> Tree:
-    """A committer for a class of these arrivals."""
+    """Draw a committer for a class with these arrivals."""
     if cls.get("phase") == "aligned" and draw(st.booleans()):
         limit: Tree = draw(st.sampled_from([{}, {}, {"max_in_flight": 1}, {"max_in_flight": 2}]))
         return {"round": "all_writers", "timeout_ms": draw(st.sampled_from([1.0, 5.0, 20.0, 70.0])), **limit}
@@ -450,7 +450,7 @@ def _committers(draw: st.DrawFn, cls: Tree) -> Tree:
 
 @st.composite
 def with_committers(draw: st.DrawFn, document: Tree, some: bool = False) -> Tree:
-    """The same configuration, with a committer for each class that may have one, or for some of them."""
+    """Return the configuration with a committer for each class that can have one, or for some of them."""
     transaction, classes = document["transaction"], document.get("workload", {})
     for cls in classes.values():
         if some and draw(st.booleans()):
@@ -473,7 +473,7 @@ def with_committers(draw: st.DrawFn, document: Tree, some: bool = False) -> Tree
 
 
 def _times_only(path: str) -> str:
-    """The same trace, without what a committer cannot follow."""
+    """Return the trace without values that a committer does not support."""
     lines = Path(path).read_text().splitlines()
     columns = [line.split(",") for line in lines]
     file = Path(path).with_suffix(".times.csv")
@@ -483,13 +483,13 @@ def _times_only(path: str) -> str:
 
 @st.composite
 def committer_documents(draw: st.DrawFn) -> Tree:
-    """A whole configuration with committers; all features of a service are among it, so that one kernel can run each of them."""
+    """Draw a configuration with committers and all features of a service, so that one kernel can run all of them."""
     return draw(with_committers(draw(service_documents(everything=True))))
 
 
 @st.composite
 def all_documents(draw: st.DrawFn) -> Tree:
-    """A whole configuration of any kind: for fuzzing, in which kernels for all combinations of features may be compiled."""
+    """Draw a configuration of any kind, for fuzzing, which may compile kernels for all combinations of features."""
     document = draw(documents() | failing_documents() | service_documents() | protocol_documents())
     if "retry_policy" not in document["transaction"] and document["transaction"]["commit_path"].endswith(".toml"):
         return document
@@ -501,7 +501,7 @@ _PROTOCOL_OPERATIONS = ["fast_append", "overwrite", "delete", "rewrite_files"]
 
 @st.composite
 def _steps(draw: st.DrawFn, phase: str, point: str) -> list[Tree]:
-    """Steps of a phase that do not contradict each other."""
+    """Draw consistent steps of a phase."""
     operations = ["list", "read", "write", "delete"]
     if point != "put_if_absent" and phase != "after_abort":
         operations.append("request" if point != "insert" else "statement")
@@ -540,7 +540,7 @@ def _discovery(draw: st.DrawFn, point: str) -> Tree:
 
 @st.composite
 def protocols(draw: st.DrawFn) -> Tree:
-    """A protocol with steps of all kinds in all phases."""
+    """Draw a protocol with steps of all kinds in all phases."""
     point = draw(st.sampled_from(["put_if_absent", "swap", "insert", "ratify"]))
     rebases = draw(st.integers(0, 4)) > 0
     limit = draw(st.integers(1, 6)) if rebases else 0
@@ -574,7 +574,7 @@ def protocols(draw: st.DrawFn) -> Tree:
 
 @st.composite
 def protocol_documents(draw: st.DrawFn, everything: bool = False) -> Tree:
-    """A whole configuration whose clients follow a random protocol; the protocol is written to a temporary file."""
+    """Draw a configuration whose clients follow a random protocol, written to a temporary file."""
     protocol = draw(protocols())
     text = tomli_w.dumps(protocol)
     folder = Path(tempfile.gettempdir(), "endive-protocols")

@@ -1,4 +1,4 @@
-"""What no run of the tests depends on, and what each says at its end."""
+"""Environment of all tests, and the summary at their end."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from tests.fresh_seed import VARIABLE, fresh_seed
 
 
 def pytest_configure() -> None:
-    """Forget what is around the tests: how wide the terminal is, and that Ctrl-C is ignored in what was started in the background,
-    which the processes that tests interrupt would inherit.
+    """Reset the terminal width and the handling of Ctrl-C.
+
+    Background processes ignore Ctrl-C, and processes that tests interrupt would inherit this.
     """
     os.environ.pop("COLUMNS", None)
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -22,7 +23,7 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def shared_kernels() -> Iterator[None]:
-    """Run all tests by a few kernels: to compile the very one of each configuration would take minutes."""
+    """Run all tests with a few shared kernels, because compiling one per configuration would take minutes."""
     from tests.simulation.kernels import sharing_kernels
 
     with sharing_kernels():
@@ -30,5 +31,5 @@ def shared_kernels() -> Iterator[None]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the seed by which this commit draws configurations of its own."""
+    """Print the seed of the random configurations of this commit."""
     terminalreporter.write_line(f"configurations of this commit: {VARIABLE}={fresh_seed()}")

@@ -1,4 +1,4 @@
-"""The seed of configurations that are drawn anew for each commit; ``ENDIVE_TEST_SEED`` repeats those of another one."""
+"""Seed of configurations that are drawn for each commit; set ``ENDIVE_TEST_SEED`` to reproduce another commit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ VARIABLE = "ENDIVE_TEST_SEED"
 
 
 def fresh_seed() -> int:
-    """Return the seed that was asked for, or one made of the commit (0 outside of a checkout)."""
+    """Return the seed of the environment, or a seed derived from the commit (0 outside a checkout)."""
     given = os.environ.get(VARIABLE)
     if given is not None:
         return int(given)

@@ -1,8 +1,8 @@
-"""Many random configurations through both engines: ``python -m tests.fuzz_engines --examples 10000 [--seed N]``.
+"""Compare both engines on many random configurations: ``python -m tests.fuzz_engines --examples 10000 [--seed N]``.
 
-``--protocols`` tries random protocols only, ``--shared-kernels`` compiles the few kernels that the tests share.
-The same property as ``tests/simulation/test_engines_agree.py`` for any number of examples, and the invariants of rows and history,
-since equality cannot find a mistake that both engines share. The seed that is printed repeats a run.
+``--protocols`` only uses random protocols, ``--shared-kernels`` compiles the few kernels that tests share. Checks the property of
+``tests/simulation/test_engines_agree.py`` for any number of examples, and the invariants of rows and history, because comparing the
+engines does not detect errors that both share. The printed seed reproduces a run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Tree = dict[str, Any]
 
 
 class Fuzzer:
-    """Counts configurations and remembers the last one that failed; Hypothesis ends with the smallest it can find."""
+    """Counter of configurations that stores the last failure; Hypothesis ends with the smallest failure that it finds."""
 
     def __init__(self, check: Callable[[Tree], None], examples: int) -> None:
         self._check = check
@@ -40,7 +40,7 @@ class Fuzzer:
         self.failing: Tree | None = None
 
     def try_one(self, tree: Tree) -> None:
-        """One configuration."""
+        """Check one configuration."""
         self._tried += 1
         if self._tried % _PROGRESS_EVERY == 0:
             doing = f"of {self._examples}" if self.failing is None else "tried; making the failing one smaller"
@@ -59,7 +59,7 @@ def check(tree: Tree) -> None:
 
 
 def fuzz(examples: int, seed: int, check: Callable[[Tree], None] = check, trees: SearchStrategy[Tree] | None = None) -> bool:
-    """Try ``examples`` configurations, print one that fails, and return whether all passed."""
+    """Check ``examples`` configurations, print one that fails, and return whether all passed."""
     fuzzer = Fuzzer(check, examples)
 
     @hypothesis.seed(seed)
@@ -87,7 +87,7 @@ def fuzz(examples: int, seed: int, check: Callable[[Tree], None] = check, trees:
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz_engines", description=__doc__)
     parser.add_argument("--examples", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=None)

@@ -1,7 +1,7 @@
-"""Several generators of latencies on one virtual clock, and the small parts that scenarios are built of.
+"""Run several generators of latencies on one virtual clock, and build small scenarios.
 
-A scenario is exact: every kind of access has a latency of its own (a prime, so that a sum tells what it is made of), a generator
-is resumed when its latency is over, and of two that are due at the same moment the one with the lower index goes first.
+Scenarios are exact: every kind of access has a unique prime latency, so that a sum identifies its parts. A generator is resumed
+when its latency has passed; of two generators due at the same time, the one with the lower index is resumed first.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from endive.transaction import (
 )
 
 MOST_STEPS = 10_000
-"""More than any scenario takes: who goes on longer goes on for ever."""
+"""Maximum number of steps; a scenario that exceeds it does not terminate."""
 
 T = TypeVar("T")
 Steps = Generator[Step, None, T]
@@ -54,21 +54,21 @@ FAILED_APPEND = 41.0
 COMPACTION = 43.0
 
 ATTEMPT_IO = LIST_READ + FILE_WRITE + LIST_WRITE
-"""What the manifests of one attempt on one table take."""
+"""Duration of writing the manifests of one attempt on one table."""
 
 NEVER_REAL = ProbabilisticConflictDetector(0.0)
 ALWAYS_REAL = ProbabilisticConflictDetector(1.0)
 
 
 def latency_of(step: Step) -> float:
-    """The step as a number; these tests have nobody who could wake what waits."""
+    """Return the step as a number; these tests cannot wake waiting transactions."""
     assert isinstance(step, float | int)
     return step
 
 
 @dataclass
 class Timeline(Generic[T]):
-    """What came of an interleaving: results and ends by index, and every resumption as (moment, index), in order."""
+    """Result of an interleaving: results and ends by index, and every resumption as (time, index), in order."""
 
     results: dict[int, T] = field(default_factory=dict)
     ends_ms: dict[int, float] = field(default_factory=dict)
@@ -83,10 +83,10 @@ def interleave(
     until_ms: float = float("inf"),
     after_each: Callable[[float, int], None] | None = None,
 ) -> Timeline[T]:
-    """Run the tasks together, from their starts (0) to their ends or to ``until_ms``, whichever comes first.
+    """Run the tasks concurrently, from their starts (0) to their ends or to ``until_ms``.
 
-    ``meanwhile`` holds actions by moment; they precede what the tasks do at that moment. ``after_each`` is informed of every
-    resumption, when it has been done.
+    ``meanwhile`` contains actions by time; they precede steps of the tasks at that time. ``after_each`` is called after every
+    resumption.
     """
     timeline: Timeline[T] = Timeline()
     heap = [(start, index) for index, start in enumerate(starts_ms or [0.0] * len(tasks))]
@@ -110,7 +110,7 @@ def interleave(
 
 
 def spend(steps: Steps[T]) -> tuple[list[float], T]:
-    """Run one generator alone: the latencies that it yields, and what it returns."""
+    """Run one generator alone; return the latencies that it yields, and its result."""
     latencies: list[float] = []
     while len(latencies) < MOST_STEPS:
         try:
@@ -121,7 +121,7 @@ def spend(steps: Steps[T]) -> tuple[list[float], T]:
 
 
 def outcome(steps: Steps[T]) -> T:
-    """What a generator returns, whatever time it takes."""
+    """Return the result of a generator, ignoring its latencies."""
     return spend(steps)[1]
 
 
@@ -135,7 +135,7 @@ def fixed_provider(
     compaction: float | None = COMPACTION,
     log_entry_read: float | None = None,
 ) -> ProfiledProvider:
-    """A store with one fixed latency for each kind of access; None leaves the operation without one."""
+    """Return an object store with one fixed latency per kind of access; None disables an operation."""
 
     def fixed(latency_ms: float | None) -> FixedLatency | None:
         return None if latency_ms is None else FixedLatency(latency_ms)
@@ -168,7 +168,7 @@ C = TypeVar("C", bound=StoredCatalog)
 
 
 def seen_through(catalog: C, storage: StorageProvider, group: int = 0) -> C:
-    """The same catalog with latencies of another store: how two clients of one catalog are given different ones."""
+    """Return a view of the catalog with the latencies of another object store, to give two clients different latencies."""
     view = catalog.bind(Stream(0), group)
     view.storage = storage
     return view
@@ -177,7 +177,7 @@ def seen_through(catalog: C, storage: StorageProvider, group: int = 0) -> C:
 def commit_to(
     catalog: StoredCatalog, *tables: int, partitions: Mapping[int, frozenset[int]] | None = None, group: int = 0
 ) -> CommitResult:
-    """Another writer's commit to these tables, from the state as it is, outside the clock."""
+    """Commit to these tables from the current state as another writer, outside the clock."""
     view = seen_through(catalog, catalog.storage, group)
     snapshot: CatalogSnapshot = outcome(view.read())
     writes = {table_id: snapshot.get_table(table_id).version + 1 for table_id in tables}
@@ -199,7 +199,7 @@ def run_transaction(
     trace: Tracer | None = None,
     meanwhile: Mapping[float, Callable[[], object]] | None = None,
 ) -> TransactionResult:
-    """One transaction from its submission to its end, while others act at the given moments."""
+    """Run one transaction from submission to end, with other actions at the given times."""
     steps = txn.execute(
         catalog,
         storage or fixed_provider(),

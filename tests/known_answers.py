@@ -1,4 +1,4 @@
-"""Systems whose true answer follows by hand, from queueing theory or from counts of real clients, without the simulator."""
+"""Systems whose result is derived by hand, from queueing theory or from counts of real clients, without the simulator."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ FIXED_STORE: Tree = {
     "T_MANIFEST_LIST": {"read": {"mean": LIST_READ}, "write": {"mean": LIST_WRITE}},
     "T_MANIFEST_FILE": {"read": {"mean": FILE_READ}, "write": {"mean": FILE_WRITE}},
 }
-"""An object store with constant latencies."""
+"""Object store with constant latencies."""
 ATTEMPT = LIST_READ + FILE_WRITE + LIST_WRITE
-"""I/O of an attempt of a fast append on the simplified path."""
+"""I/O time of an attempt of a fast append on the simplified path."""
 ICEBERG_FIRST = CATALOG_READ + LIST_READ + FILE_WRITE + LIST_WRITE + METADATA_WRITE + CAS
-"""Commit of a fast append by Iceberg's Java library without rivals: refresh, head list, manifest, list, metadata, swap."""
+"""Commit time of a fast append by Iceberg's Java library without contention: refresh, lists, manifest, metadata, swap."""
 ICEBERG_AFTER = CATALOG_READ + METADATA_READ
-"""Reads after the swap: the refresh of the table."""
+"""Time of the reads after the swap: the refresh of the table."""
 PYICEBERG_FIRST = LIST_READ + FILE_WRITE + LIST_WRITE + METADATA_WRITE + CAS
 
 
 @dataclass(frozen=True)
 class KnownAnswer:
-    """A system and its answer: the value of a metric of a class, and how far a correct result may be from it."""
+    """System and its expected result: the value of a metric of a class, and the tolerance."""
 
     name: str
     tree: Tree
@@ -55,7 +55,7 @@ def fixed(value: float | str) -> Tree:
 def system(
     minutes: float, *, path: str = "endive", catalog: Tree | None = None, storage: Tree | None = None, **sections: Any
 ) -> Tree:
-    """A small system on the reference engine with a store of constant latencies."""
+    """Return a small system on the reference engine with an object store of constant latencies."""
     transaction = {"commit_path": path, "runtime": fixed(0.0), **sections.pop("transaction", {})}
     return {
         "simulation": {"duration_ms": minutes * 60_000.0, "engine": "reference"},
@@ -76,14 +76,14 @@ def service(**settings: Any) -> Tree:
 
 
 VICTIM = {"operation": "validated_overwrite", "periodic": {"interval_ms": 20_000.0}, "runtime": fixed(10_000.0)}
-"""A job of ten seconds every twenty: no two of them overlap."""
+"""Job of 10 s every 20 s; its runs do not overlap."""
 APPENDS = {"rate": 0.1, "operation": "fast_append", "runtime": fixed(0.0)}
 EVERY_SECOND = {"periodic": {"interval_ms": 1_000.0}, "operation": "fast_append"}
 FREE_SERVER = {**FIXED_STORE, "T_TABLE_METADATA": {"read": {"mean": 0.001}, "write": {"mean": 0.001}}}
 
 
 def compacted(job: str, **merge: Any) -> Tree:
-    """A compaction a minute beside MERGE jobs that delete rows of the files it rewrites, one every 100 s."""
+    """Return a compaction per minute with concurrent MERGE jobs, one every 100 s, that delete rows of the files it rewrites."""
     return system(
         600,
         path="iceberg",
@@ -100,7 +100,7 @@ def compacted(job: str, **merge: Any) -> Tree:
 
 
 def in_parts(parts: int) -> Tree:
-    """The compaction of 50 s that commits in parts."""
+    """Return the compaction of 50 s that commits in several parts."""
     tree = compacted("50s")
     tree["workload"]["compaction"]["commits_per_job"] = parts
     return tree

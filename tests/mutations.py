@@ -1,4 +1,4 @@
-"""Mutations of good files, drawn blindly: other numbers, cells and bytes, lines of other files, what parsers stumble over."""
+"""Random mutations of valid files: other numbers, cells and bytes, lines of other files, values that break parsers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TEXTS = (
 
 
 def mutated(good: Sequence[bytes], rng: random.Random) -> bytes:
-    """A good file with one to four mutations."""
+    """Return a valid file with one to four mutations."""
     content = rng.choice(good)
     for _ in range(rng.choice((1, 1, 1, 2, 3, 4))):
         content = rng.choice(_MUTATIONS)(content, good, rng)
@@ -58,7 +58,7 @@ def _another_number(content: bytes, _: Sequence[bytes], rng: random.Random) -> b
 
 
 def _scaled(content: bytes, _: Sequence[bytes], rng: random.Random) -> bytes:
-    """A number of another size, which most keys still take: what is valid goes further than what is refused."""
+    """Scale a number; most keys accept the result, and valid input is processed further than rejected input."""
     places = list(_NUMBER.finditer(content))
     if not places:
         return content
@@ -128,7 +128,7 @@ _KEYS = (
 
 
 def mutated_tree(good: Sequence[bytes], rng: random.Random) -> bytes:
-    """A good JSON file with one to four changes of its tree: other values, other keys, more or fewer; some are changed blindly."""
+    """Return a valid JSON file with one to four changes of its tree: other values or keys, some at random places."""
     if rng.random() < 0.1:
         return mutated(good, rng)
     tree = json.loads(rng.choice(good))
@@ -138,13 +138,13 @@ def mutated_tree(good: Sequence[bytes], rng: random.Random) -> bytes:
 
 
 def _tables(node: Any) -> list[Any]:
-    """All tables and lists of a tree that have something in them, itself first."""
+    """Return all non-empty tables and lists of a tree, the tree itself first."""
     children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
     return [*([node] if children else []), *(found for child in children for found in _tables(child))] or [{}]
 
 
 def _value(rng: random.Random) -> Any:
-    """A value of its own: what is put into one tree must not be changed by way of another."""
+    """Return a new value, so that trees do not share mutable values."""
     return copy.deepcopy(rng.choice(_VALUES))
 
 
@@ -165,7 +165,7 @@ def _change(table: Any, rng: random.Random) -> None:
 
 
 def mutated_rows(good: Sequence[bytes], rng: random.Random) -> bytes:
-    """A good Parquet file with one to three changes of its rows: other values, types, columns, groups; it can be read."""
+    """Return a valid Parquet file with one to three changes of its rows: other values, types, columns, row groups."""
     table = pq.read_table(io.BytesIO(rng.choice(good)))
     for _ in range(rng.choice((1, 1, 2, 3))):
         table = _changed_column(table, rng)

@@ -1,7 +1,7 @@
-"""The command line with marks: ``python -m tests.phases FILE ARGUMENTS`` runs ``endive ARGUMENTS`` and notes its phases.
+"""Run the command line and record its phases: ``python -m tests.phases FILE ARGUMENTS`` runs ``endive ARGUMENTS``.
 
-Each line of the file is the name of a phase, written when the function that does its work is called; nothing else is changed. Who
-kills the process can so choose the phase in which it strikes.
+Each line of the file is the name of a phase, written when the function of the phase is called. A test can therefore kill the
+process in a given phase.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ REPORT = {
     "writing metrics": "endive.pipeline.metrics:write_tables",
     "writing the report": "endive.report.sections:page_of",
 }
-"""Phases of the two commands, in their order, and the names by which their callers know what does the work."""
+"""Phases of the two commands in order, and the names of their functions in the calling modules."""
 
 
 def marked(name: str, function: Callable[..., Any], file: int) -> Callable[..., Any]:
-    """The function, which first says that its phase begins."""
+    """Return the function with a record of the start of its phase."""
 
     def call(*arguments: Any, **options: Any) -> Any:
         os.write(file, f"{name}\n".encode())
@@ -37,7 +37,7 @@ def marked(name: str, function: Callable[..., Any], file: int) -> Callable[..., 
 
 
 def main() -> None:
-    """Mark the phases and run the command."""
+    """Record the phases and run the command."""
     path, *arguments = sys.argv[1:]
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for name, place in (SWEEP if arguments[0] == "sweep" else REPORT).items():

@@ -1,11 +1,11 @@
 """Kill real sweeps and reports on Spark: ``python -m tests.soak --kills 100 [--seed N]``.
 
-A small sweep is run and reported undisturbed. Then, in one directory after the other, sweeps of the same file are killed until all
-runs are there, and reports of it after that; then both are let finish. A kill strikes the driver alone or all its processes, at a
-random moment after a phase that is chosen at random has begun (``tests.phases``). What must hold: at every moment what has its
-final name has the bytes of the undisturbed sweep; what is let finish completes the set, comes to the tables of the undisturbed
-report, and leaves nothing behind. Two sweeps and two reports also work on one directory at the same time. The seed that is printed
-repeats the choice of phases and moments. The code must not change meanwhile: its version is in the names of directories.
+A small sweep runs and is reported undisturbed. Then, in several directories, sweeps of the same file are killed until all runs
+exist, and then its reports; finally both run to their end. A kill ends the driver alone or all its processes, at a random time
+after the start of a random phase (``tests.phases``). Requirements: files with their final name always have the content of the
+undisturbed sweep; a command that runs to its end completes the study, produces the tables of the undisturbed report, and leaves no
+temporary files. Two sweeps and two reports also run in one directory concurrently. The printed seed reproduces phases and times. Do
+not change the code meanwhile: its version is part of directory names.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _SEEDS, _DURATION_MS = 4, 12_000.0
 _MOST_SECONDS = 900.0
 _STARTING, _ENDED = "starting", "had ended"
 _KILLS_OF_REPORTS = 4
-"""In each directory, once all runs are there."""
+"""Number of killed reports per directory, after all runs exist."""
 
 
 class Soak:
-    """The sweeps and reports of one file, and what was found wrong."""
+    """Sweeps and reports of one file, and the violations."""
 
     def __init__(self, folder: Path, rng: random.Random) -> None:
         self.folder, self.rng = folder, rng
@@ -49,7 +49,7 @@ class Soak:
 
     @property
     def killed(self) -> int:
-        """How many processes were killed before they had ended."""
+        """Return the number of processes that were killed before their end."""
         return self.struck.total() - self.struck[_ENDED]
 
     @property
@@ -57,7 +57,7 @@ class Soak:
         return self.folder / "phases"
 
     def start(self, command: str, root: Path) -> subprocess.Popen[bytes]:
-        """A sweep into a directory or a report of it, in a group of processes of its own."""
+        """Start a sweep into a directory, or a report of it, in a separate process group."""
         place = [str(self.file), "--out", str(root)] if command == "sweep" else [str(root)]
         called = [sys.executable, "-m", "tests.phases", str(self._marks), command, *place, "--master", "local[2,4]", "--json"]
         self._marks.write_text("")
@@ -67,14 +67,14 @@ class Soak:
             )
 
     def finish(self, command: str, root: Path) -> None:
-        """A command that nobody disturbs."""
+        """Run a command undisturbed."""
         code = self.start(command, root).wait(_MOST_SECONDS)
         if code != 0:
             said = (self.folder / "said").read_text(errors="replace")[-300:]
             self.faults.append(f"{root.name}: a {command} that was let finish ended with {code}: {said}")
 
     def kill(self, command: str, root: Path) -> str:
-        """Start a command and kill it after a random phase has begun; says when, and how much was there."""
+        """Start a command and kill it after the start of a random phase; return when, and the number of files."""
         process = self.start(command, root)
         wanted = self.rng.choice([_STARTING, *(SWEEP if command == "sweep" else REPORT)])
         moment, alone = self.rng.uniform(0.0, 2.0), self.rng.random() < 0.5
@@ -98,18 +98,18 @@ class Soak:
         return self._marks.read_text().splitlines()
 
     def check_whole(self, root: Path) -> None:
-        """What has its final name is whole."""
+        """Check that files with their final name are complete."""
         if not set(digests(root).items()) <= set(self.whole.items()):
             self.faults.append(f"{root.name}: results that an undisturbed sweep does not have")
 
     def check_finished(self, root: Path) -> None:
-        """The set is complete, and nothing is left."""
+        """Check that the study is complete and that no temporary files remain."""
         if digests(root) != self.whole:
             self.faults.append(f"{root.name}: not the results of an undisturbed sweep")
         self.faults += [f"{root.name}: {problem}" for problem in problems(root)]
 
     def check_reported(self, root: Path) -> None:
-        """The tables of metrics are those of the undisturbed report, and nothing is left."""
+        """Check that the tables of metrics equal the undisturbed report and that no temporary files remain."""
         tables = sorted((self.folder / "whole" / "metrics").glob("*.csv"))
         assert tables
         for table in tables:
@@ -121,19 +121,19 @@ class Soak:
         self.check_finished(root)
 
     def at_once(self, root: Path) -> None:
-        """Two sweeps at once, then two reports."""
+        """Run two sweeps concurrently, then two reports."""
         for process in [self.start("sweep", root) for _ in range(2)]:
             if process.wait(_MOST_SECONDS) != 0:
                 self.faults.append(f"{root.name}: one of two sweeps at once ended with {process.returncode}")
         self.check_finished(root)
         codes = sorted(process.wait(_MOST_SECONDS) for process in [self.start("report", root) for _ in range(2)])
-        if codes not in ([0, 0], [0, 1]):  # one may be reported that the other is at work
+        if codes not in ([0, 0], [0, 1]):  # one may report that the other is running
             self.faults.append(f"{root.name}: reports at once ended with {codes}")
         self.check_reported(root)
 
 
 def soak(kills: int, seed: int, seconds: float) -> list[str]:
-    """Kill so often, or as often as the time allows; returns what was wrong."""
+    """Kill commands for this number of times or seconds; return the violations."""
     deadline = time.monotonic() + seconds
     with tempfile.TemporaryDirectory(prefix="endive-soak-") as folder:
         soaked = Soak(Path(folder), random.Random(seed))
@@ -162,7 +162,7 @@ def soak(kills: int, seed: int, seconds: float) -> list[str]:
 
 
 def main() -> int:
-    """Run what was asked for; 1 if anything went wrong."""
+    """Run the command line; return 1 if there is a violation."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=secrets.randbits(31))

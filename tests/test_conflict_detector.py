@@ -17,14 +17,14 @@ PARTITIONS = 4
 
 
 def snapshot(*versions: tuple[int, ...]) -> CatalogSnapshot:
-    """One table for each tuple of partition versions; a table's version is the sum of them."""
+    """Return a snapshot with one table per tuple of partition versions; a table's version is their sum."""
     tables = tuple(TableMetadata(i, sum(partitions), len(partitions), partitions) for i, partitions in enumerate(versions))
     return CatalogSnapshot(sum(table.version for table in tables), tables, 0.0)
 
 
 START = snapshot((0,) * PARTITIONS, (0,) * PARTITIONS)
 CHANGED = snapshot((0, 0, 1, 0), (0,) * PARTITIONS)
-"""Somebody has written partition 2 of table 0."""
+"""Snapshot after a write to partition 2 of table 0."""
 
 
 def overwrite(partitions: dict[int, frozenset[int]] | None, *tables: int) -> Transaction:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -38,7 +39,31 @@ def test_there_are_enough_known_answers() -> None:
     assert len({each.name for each in KNOWN_ANSWERS}) == len(KNOWN_ANSWERS) >= 30
 
 
-@pytest.mark.parametrize("known", KNOWN_ANSWERS, ids=lambda known: known.name)
+LONG = {
+    "a compaction in ten parts",
+    "a catalog of two workers saturates",
+    "the same job as a serializable overwrite",
+    "a compaction of ten minutes beside appends",
+    "how busy one worker is",
+    "forty aligned writers, one table, enough retries",
+}
+"""Systems that take seconds to simulate: only their runs are part of `make test`."""
+
+
+def cases() -> list[Any]:
+    return [pytest.param(each, marks=[pytest.mark.slow] if each.name in LONG else [], id=each.name) for each in KNOWN_ANSWERS]
+
+
+def test_the_long_ones_exist() -> None:
+    assert {each.name for each in KNOWN_ANSWERS} >= LONG
+
+
+@pytest.mark.parametrize("known", [each for each in KNOWN_ANSWERS if each.name in LONG], ids=lambda known: known.name)
+def test_a_run_gives_the_known_answer(tmp_path: Path, known: KnownAnswer) -> None:
+    assert ask_run(known, tmp_path) == pytest.approx(known.value, rel=0, abs=known.within), known.why
+
+
+@pytest.mark.parametrize("known", cases())
 def test_every_way_to_ask_gives_the_known_answer(tmp_path: Path, known: KnownAnswer) -> None:
     found = ask_run(known, tmp_path)
     assert found == pytest.approx(known.value, rel=0, abs=known.within), known.why

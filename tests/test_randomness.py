@@ -18,7 +18,7 @@ from endive.randomness import Purpose, Stream, class_key, run_key, transaction_s
 from tests.arithmetic.test_draws import unmix
 
 SMALLEST = 2.0**-53
-"""The smallest uniform that a stream gives; the largest is 1 minus this."""
+"""Minimum uniform random number of a stream; the maximum is 1 minus this."""
 
 keys = st.integers(0, MASK)
 uniforms = st.integers(0, 2**52 - 1).map(lambda k: (k + 0.5) * 2.0**-52)
@@ -140,12 +140,12 @@ class TestStream:
 
 
 def first_draws(key: int, count: int, client: int = 0, purpose: Purpose = Purpose.RUNTIME) -> list[float]:
-    """The first draw for the purpose of each of the first transactions of a class."""
+    """Return the first draw for the purpose, for each of the first transactions of a class."""
     return [transaction_streams(key, client, ordinal).stream(purpose).random_sample() for ordinal in range(count)]
 
 
 class TestIndependence:
-    """Pairs of draws fall evenly into the cells of a grid, as they would for independent uniforms."""
+    """Pairs of draws are distributed over the cells of a grid like independent uniform random numbers."""
 
     GRID = 8
     DRAWS = 6400

@@ -1,1 +1,1 @@
-"""Checks of the simulator against what is outside of it: real clients of Apache Iceberg."""
+"""Checks of the simulator against external references: real Apache Iceberg clients and theory."""

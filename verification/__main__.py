@@ -1,4 +1,4 @@
-"""``python -m verification``: the simulator against real Iceberg clients and against theory.
+"""Compare the simulator with real Iceberg clients and with theory: ``python -m verification``.
 
 Each mode belongs to a file of ``verification/results``: counts, writers, handles, postgres, rest and victims to ``iceberg.json``;
 imported to ``imported.json``; renewal, loops, idle, little and effort to ``theory.json``; coverage, precision, crossings,
@@ -38,10 +38,10 @@ from verification.theory.rows import TheoryRow
 _ROOT = Path(__file__).parent
 _RESULTS = _ROOT / "results"
 _QUICK_RESULTS = _ROOT.parent / "build" / "verification"
-"""Figures of a smoke test are no results: they go where git does not look."""
+"""Directory of the results of smoke tests, which git ignores."""
 _QUICK = 8
 _WIDTH = 150
-"""Of tables that go to a file."""
+"""Width of tables that are written to a file."""
 _WARM_UP = writers.WritersCase("java", "fast_append", 4, access_ms=5.0, duration_ms=3_000.0)
 
 
@@ -135,13 +135,13 @@ OWN_MODES: dict[str, Callable[[bool], Iterator[TheoryRow | coverage.CoverageRow 
     "alternatives": alternatives.compare,
     "levers": levers.compare,
 }
-"""Modes that need nothing but the simulator."""
+"""Modes that only need the simulator."""
 STATISTICS = ("coverage", "precision", "crossings", "alternatives", "levers")
 MODES = (*OWN_MODES, *CLIENT_MODES)
 
 
 def main() -> int:
-    """Run what was asked for; 1 if a prediction is off and no remark says why."""
+    """Run the selected modes; return 1 if a prediction is outside its tolerance without an explanation."""
     options = _options()
     os.environ.setdefault(PYICEBERG_POOL, str(WORKER_THREADS))
     logging.getLogger("pyiceberg").setLevel(logging.ERROR)
@@ -160,7 +160,7 @@ def main() -> int:
 
 
 def _run(mode: str, options: argparse.Namespace) -> int:
-    """Run a mode, and return how many of its rows are off without a word of why."""
+    """Run a mode; return the number of rows outside their tolerance without an explanation."""
     if mode in CLIENT_MODES:
         return _run_clients(mode, options)
     circumstances = _circumstances(options.quick)
@@ -179,7 +179,7 @@ def _run(mode: str, options: argparse.Namespace) -> int:
 
 
 def _run_clients(mode: str, options: argparse.Namespace) -> int:
-    """Run a mode with real clients, write its rows, and return how many are off without a word of why."""
+    """Run a mode with real clients, write its rows, and return the number of unexplained differences."""
     circumstances = _circumstances(options.quick)
     rows: list[Any] = list(CLIENT_MODES[mode](options.quick))
     documents = [imported.document(row) if mode == "imported" else asdict(row) for row in rows]
@@ -212,7 +212,7 @@ def _options() -> argparse.Namespace:
 
 
 def _circumstances(quick: bool) -> dict[str, Any]:
-    """What figures of another day have to be compared with."""
+    """Return the environment of the measurements: machine and versions."""
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": get_git_sha(),
@@ -225,7 +225,7 @@ def _circumstances(quick: bool) -> dict[str, Any]:
 
 
 def _write(path: Path, mode: str, circumstances: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-    """Replace what is said of a mode, leaving what is said of the others."""
+    """Replace the results of a mode, and keep the results of other modes."""
     before = json.loads(path.read_text()) if path.exists() else {"circumstances": {}, "rows": []}
     kept = [row for row in before["rows"] if row["mode"] != mode]
     every = [*kept, *rows]

@@ -1,9 +1,9 @@
-"""Seed mistakes of semantics in the model and check that an invariant or a known answer catches each: ``make mutate-model``.
+"""Insert semantic mistakes into the model and check that an invariant or a known answer detects each: ``make mutate-model``.
 
-Both engines share their arithmetic, and a wrong idea of the model is wrong in both, so equality of the engines and golden rows do
-not count here. A mistake is caught by the invariants of rows, histories and catalogs on random configurations, or by tests whose
-expected values were worked out by hand or by theory (``ANSWERS``). Each mistake is a text patch of a copy of the package, which a
-process of its own imports. The results go to ``verification/results/model_mutations.json``.
+Both engines share their arithmetic and their understanding of the model, so equality of the engines and golden rows do not count
+here. A mistake is detected by the invariants of rows, histories and catalogs on random configurations, or by tests whose expected
+values were derived by hand or from theory (``ANSWERS``). Each mistake is a text patch of a copy of the package, which a separate
+process imports. The results are in ``verification/results/model_mutations.json``.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ ANSWERS = (
     "tests/catalog/test_service.py",
     "tests/studies/test_truths.py",
 )
-"""Tests of known answers, the quickest first."""
+"""Tests of known answers, the fastest first."""
 CONFIGURATIONS = 15
-"""Random configurations of each of four kinds."""
+"""Number of random configurations of each of four kinds."""
 _TIMEOUT_S = 300.0
 
 Tree = dict[str, Any]
@@ -49,7 +49,7 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True)
 class Edit:
-    """A replacement of text that occurs once in a file of the package."""
+    """Replacement of text that occurs once in a file of the package."""
 
     path: str
     old: str
@@ -58,14 +58,14 @@ class Edit:
 
 @dataclass(frozen=True)
 class Mutation:
-    """A seeded mistake."""
+    """Mistake in the model."""
 
     name: str
     edits: tuple[Edit, ...]
 
 
 def mutation(name: str, path: str, old: str, new: str) -> Mutation:
-    """Return a mistake that is one replacement."""
+    """Return a mistake that consists of one replacement."""
     return Mutation(name, (Edit(path, old, new),))
 
 
@@ -366,25 +366,25 @@ MUTATIONS: tuple[Mutation, ...] = (
 
 
 class ReferenceOnly:
-    """A plugin of pytest that skips tests of the compiled engine, whose kernels would be compiled anew for each mistake."""
+    """Pytest plugin that skips tests of the compiled engine, whose kernels would be compiled again for each mistake."""
 
     def __init__(self) -> None:
         self.failed: str | None = None
 
     def pytest_collection_finish(self) -> None:
-        """Skip whatever makes a compiled engine."""
+        """Skip tests that create a compiled engine."""
         from endive.simulation.compiled.engine import CompiledEngine
 
         setattr(CompiledEngine, "__init__", lambda *_: pytest.skip("compiles a kernel"))  # noqa: B010
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep the name of the first test that fails."""
+        """Record the name of the first test that fails."""
         if report.failed and self.failed is None:
             self.failed = report.nodeid
 
 
 def random_configurations(count: int) -> list[tuple[str, Tree]]:
-    """Return the same ``count`` configurations of each kind every time, with the name of their kind."""
+    """Return the same ``count`` configurations of each kind in every call, with the name of their kind."""
     from tests.configurations import committer_documents, documents, failing_documents, service_documents
 
     strategies = (documents, failing_documents, service_documents, committer_documents)
@@ -392,7 +392,7 @@ def random_configurations(count: int) -> list[tuple[str, Tree]]:
 
 
 def _examples(strategy: SearchStrategy[Tree], count: int) -> list[Tree]:
-    """Return the last ``count`` of three times as many examples: the first ones are the simplest."""
+    """Return the last ``count`` of ``3 * count`` examples, because the first ones are the simplest."""
     from hypothesis import HealthCheck, Phase, given, seed, settings
 
     trees: list[Tree] = []
@@ -414,7 +414,7 @@ def _examples(strategy: SearchStrategy[Tree], count: int) -> list[Tree]:
 
 
 def violated_invariant(configurations: Sequence[tuple[str, Tree]]) -> str | None:
-    """Return the first invariant that a run of the configurations violates; None if none does."""
+    """Return the first invariant that a run of the configurations violates, or None."""
     from endive.simulation.row_invariants import RowError
     from tests.simulation.runs import check_run
     from tests.simulation.test_invariants import INVARIANTS, check_catalog
@@ -437,14 +437,14 @@ def violated_invariant(configurations: Sequence[tuple[str, Tree]]) -> str | None
 
 
 def failed_answer(answers: Sequence[str] = ANSWERS) -> str | None:
-    """Return the first known answer that is not given; None if all are."""
+    """Return the first test of a known answer that fails, or None."""
     plugin = ReferenceOnly()
     pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *answers], plugins=[plugin])
     return plugin.failed
 
 
 def apply(change: Mutation, package: Path) -> None:
-    """Change a copy of the package.
+    """Apply a mistake to a copy of the package.
 
     Raises:
         ValueError: The text of an edit does not occur once.
@@ -459,19 +459,19 @@ def apply(change: Mutation, package: Path) -> None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a mistake."""
+    """Result of the checks of a mistake."""
 
     name: str
     invariant: str | None
-    """The first invariant that was violated."""
+    """First violated invariant."""
     answer: str | None
-    """The first test of a known answer that failed."""
+    """First failed test of a known answer."""
     error: str | None = None
-    """Why the checks could not be completed."""
+    """Reason why the checks could not be completed."""
 
     @property
     def is_caught(self) -> bool:
-        """Whether an invariant or a known answer caught it."""
+        """True if an invariant or a known answer detected the mistake."""
         return self.invariant is not None or self.answer is not None
 
 
@@ -515,7 +515,7 @@ def _write_found(check: Callable[[], str | None], output: Path) -> None:
 
 
 def run(changes: Sequence[Mutation | None], workers: int) -> list[Outcome]:
-    """Try the mistakes."""
+    """Check all mistakes."""
     with tempfile.TemporaryDirectory() as folder:
         configurations = Path(folder, "configurations.json")
         configurations.write_text(json.dumps(random_configurations(CONFIGURATIONS)))
@@ -540,7 +540,7 @@ def summarize(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Run the command line; returns 1 if fewer than nine in ten mistakes are caught, or the unmutated model fails."""
+    """Run the command line; return 1 if less than 90% of the mistakes are detected, or the unchanged model fails."""
     parser = argparse.ArgumentParser(prog="python -m verification.model_mutations", description=__doc__)
     parser.add_argument(
         "--only", action="append", default=[], help="try mistakes with this text in their name, and keep the results of the others"

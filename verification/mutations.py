@@ -1,10 +1,10 @@
-"""A mutation run: ``python -m verification.mutations [--share 0.2] [--seed 1]`` changes the code and looks whether tests notice.
+"""Run mutation tests: ``python -m verification.mutations [--share 0.2] [--seed 1]`` changes the code and checks that tests fail.
 
-mutmut makes the changes (``[tool.mutmut]`` in pyproject.toml says of which modules, and which tests have to notice) and runs, for
-each, the tests that reach the changed function. All changes of all modules are more than fit into an hour, so a share of them is
-taken: those whose name, hashed with the seed, falls below it; the same share and seed take the same changes. What was caught is
-kept in ``mutants/`` and not tried again until the code changes; what survived is, since there may be a test for it now. The counts
-and the survivors go to ``verification/results/mutations.json``; ``verification/mutations.md`` has a word on each survivor.
+mutmut generates the mutations (``[tool.mutmut]`` in pyproject.toml selects the modules and tests) and runs the tests that reach the
+changed function. All mutations take more than an hour, so a share of them is tested: mutations whose name, hashed with the seed, is
+below the share. Equal share and seed select the same mutations. Detected mutations are stored in ``mutants/`` and tested again only
+if the code changes; survivors are always tested again. Counts and survivors are written to ``verification/results/mutations.json``;
+``verification/mutations.md`` comments on each survivor.
 """
 
 from __future__ import annotations
@@ -26,16 +26,14 @@ RESULTS = _ROOT / "verification" / "results" / "mutations.json"
 _CAUGHT = ("killed", "timeout", "caught by type check", "segfault")
 _MOST_CPU_S, _TIMEOUT_EXIT_CODE = 6.0, 36
 _EARLY, _EARLY_S = "golden_more", 0.05
-"""Tests that are tried before all but the quickest ones: a change of the model is a change of rows in most cases."""
+"""Tests that run early, after the fastest ones, because most changes of the model change rows."""
 
 
 class Bounds:
-    """A plugin of pytest: tests of the compiled engine, which cannot be changed in that way, are skipped; and if a test takes more
-    CPU time than any test that is selected ever does, the process ends.
-    """
+    """Pytest plugin that skips tests of the compiled engine, which mutmut cannot change, and limits the CPU time of a test."""
 
     def pytest_collection_finish(self) -> None:
-        """Skip whatever makes a compiled engine."""
+        """Skip tests that create a compiled engine."""
         import pytest
 
         from endive.simulation.compiled.engine import CompiledEngine
@@ -53,13 +51,13 @@ class Bounds:
 
 
 def is_chosen(name: str, share: float, seed: int) -> bool:
-    """Tell whether a change belongs to a share of all changes."""
+    """Return whether a mutation belongs to the tested share."""
     digest = hashlib.sha256(f"{seed} {name}".encode()).digest()
     return int.from_bytes(digest[:8], "big") < share * 2**64
 
 
 def run(share: float, seed: int, workers: int, only: str = "*") -> list[tuple[str, str, str]]:
-    """Try the chosen changes; returns module, name and what came of it for each."""
+    """Test the selected mutations; return module, name and outcome of each."""
     from _pytest.nodes import Node
     from hypothesis import HealthCheck, settings
     from mutmut import __main__ as mutmut
@@ -67,13 +65,13 @@ def run(share: float, seed: int, workers: int, only: str = "*") -> list[tuple[st
     from mutmut.state import state
     from mutmut.stats import status_by_exit_code
 
-    # mutmut calls tests several times in a process; and what tests draw must be the same for all changes
+    # mutmut runs tests several times in a process, and random values must be the same for all mutations
     settings.register_profile(
         "mutations", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.differing_executors]
     )
     settings.load_profile("mutations")
 
-    if not hasattr(Node, "_nodeid"):  # mutmut 3.8 asks for it, pytest 9.2 has it no more
+    if not hasattr(Node, "_nodeid"):  # required by mutmut 3.8, removed in pytest 9.2
         setattr(Node, "_nodeid", property(lambda node: node.nodeid))  # noqa: B010
     found: list[Any] = []
     collect = mutmut.collect_source_file_mutation_data
@@ -101,7 +99,7 @@ def run(share: float, seed: int, workers: int, only: str = "*") -> list[tuple[st
 
 
 def summary(answer: list[tuple[str, str, str]], share: float, seed: int) -> dict[str, Any]:
-    """What came of a run, by module."""
+    """Return the outcomes by module."""
     modules = {module: Counter(status in _CAUGHT for where, _, status in answer if where == module) for module, _, _ in answer}
     caught = sum(counts[True] for counts in modules.values())
     return {
@@ -117,7 +115,7 @@ def summary(answer: list[tuple[str, str, str]], share: float, seed: int) -> dict
 
 
 def main() -> int:
-    """Run what was asked for; 1 if fewer than nine in ten are caught."""
+    """Run the command line; return 1 if less than 90% of the mutations are detected."""
     parser = argparse.ArgumentParser(prog="python -m verification.mutations", description=__doc__)
     parser.add_argument("--share", type=float, default=0.15, help="of all changes, from 0 to 1")
     parser.add_argument("--seed", type=int, default=1)
@@ -125,7 +123,7 @@ def main() -> int:
     parser.add_argument("--only", default="*", help="pattern of names; the results are then only printed")
     options = parser.parse_args()
     with contextlib.chdir(_ROOT):
-        os.environ["ENDIVE_TEST_SEED"] = "1"  # the same tests for all changes
+        os.environ["ENDIVE_TEST_SEED"] = "1"  # the same tests for all mutations
         result = summary(run(options.share, options.seed, options.workers, options.only), options.share, options.seed)
     if options.only == "*":
         RESULTS.write_text(json.dumps(result, indent=2) + "\n")

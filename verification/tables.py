@@ -1,4 +1,4 @@
-"""Rows of the verification as tables on the terminal."""
+"""Print verification rows as tables on the terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MARKS = {True: "[green]yes[/]", False: "[red]no[/]"}
 
 
 def print_rows(console: Console, mode: str, rows: Sequence[Row]) -> None:
-    """A mode: each of its figures, predicted against measured; of counts, those that differ."""
+    """Print the predicted and measured values of a mode; for counts, only differences."""
     within = sum(row.within for row in rows)
     title = f"{mode}: {within} of {len(rows)} within their bars"
     console.print(_counts_table(title, rows) if mode == "counts" else _figures_table(title, rows))
@@ -43,7 +43,7 @@ def _figures_table(title: str, rows: Sequence[Row]) -> Table:
 
 
 def print_imported(console: Console, rows: Sequence[ImportedRow]) -> None:
-    """Tables of real clients: what was seen beside what the imported model gives, and the verdicts on models."""
+    """Print observed and simulated values of imported tables, and the verdicts on the models."""
     title = f"imported: {sum(row.within for row in rows)} of {len(rows)} as expected"
     table = Table(
         "table", "measure", "observed", "simulated", "verdict", "expected", "as expected", title=title, title_justify="left"
@@ -59,7 +59,7 @@ def print_imported(console: Console, rows: Sequence[ImportedRow]) -> None:
 
 
 def print_theory(console: Console, mode: str, rows: Sequence[TheoryRow]) -> None:
-    """A mode: what theory says beside what the simulator gave."""
+    """Print the values of theory and of the simulator."""
     title = f"{mode}: {sum(row.within for row in rows)} of {len(rows)} within their bars"
     table = Table("case", "quantity", "theory", "simulated", "difference", "bar", "within", title=title, title_justify="left")
     for row in rows:
@@ -78,7 +78,7 @@ def print_levers(console: Console, rows: Sequence[LeverRow]) -> None:
 
 
 def print_coverage(console: Console, rows: Sequence[CoverageRow]) -> None:
-    """Each kind of interval: in how many studies it held the truth."""
+    """Print the coverage of each kind of interval."""
     title = f"coverage of 95 % intervals: {sum(row.within for row in rows)} of {len(rows)} within their bars"
     table = Table("interval", "of", "truth", "studies", "held", "bar", "within", title=title, title_justify="left")
     for row in rows:

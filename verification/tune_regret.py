@@ -34,9 +34,9 @@ from endive.studies.tuning import ICEBERG, TODAY, CostEvaluator, read_tuning
 
 RESULTS = Path(__file__).parent / "results/tune_regret.json"
 LIMIT = 0.05
-"""Largest regret that is accepted."""
+"""Maximum accepted regret."""
 FRESH, CHECK = range(100, 104), range(200, 212)
-"""Seeds by which the best of the grid is chosen, and seeds on which it is compared with the advice. No search uses them."""
+"""Seeds that select the best point of the grid, and seeds that compare it with the advice. No search uses them."""
 PLAN = Plan((2, 4), final_seeds=4, refined=10)
 CANDIDATES = 10
 _FILE = """
@@ -91,7 +91,7 @@ check = { median = 0.5 }
 
 @dataclass(frozen=True)
 class System:
-    """A system, and the question that is asked of it.
+    """System, and the question to ``tune``.
 
     Attributes:
         name: Name in the results.
@@ -368,7 +368,7 @@ def _regret(advice: Measured, best: Measured) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the comparison, print it, and write it if asked to."""
+    """Run the comparison, print it, and write it if requested."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("names", nargs="*", metavar="NAME", help="systems or sets to measure; all by default")
     parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from endive.analysis.conditions import (
+    ALIASES,
     Condition,
     Subject,
     find_metric,
@@ -63,12 +64,13 @@ def test_a_condition_may_be_relative_to_a() -> None:
         ("success < 99% and p99 > 2s", "a condition is METRIC"),
         ("success() < 99%", "a condition is METRIC"),
         ("success < -1", "a condition is METRIC"),
-        ("success < 99", "did you leave out the % sign?"),
+        ("success < 99", "is the % sign missing?"),
         ("success < 99 ms", "success_rate cannot have the unit 'ms'; allowed are %"),
         ("p99 > 2 sec", "time_to_commit_p99_ms cannot have the unit 'sec'; allowed are ms, s, min, h"),
         ("throughput < 95%", "throughput_per_s cannot have the unit '%'; allowed are /s, /min"),
         ("retries > 3 s", "allowed are plain numbers"),
-        ("sucess < 99%", "there is no metric 'sucess'; did you mean 'success'?"),
+        ("sucess < 99%", "unknown metric 'sucess'; did you mean 'success'?"),
+        ("sum < 9", "unknown metric 'sum'; metrics include success, throughput, p50, p95, p99"),
         ("throughput < 95% of A", "there is no baseline A"),
         ("throughput < 5/s of A", "there is no baseline A"),
     ],
@@ -85,10 +87,12 @@ def test_a_part_of_a_has_no_unit_but_percent() -> None:
         parse("throughput < 5/s of A", relative=True)
 
 
-def test_an_unknown_metric_lists_all_metrics() -> None:
-    with pytest.raises(ConfigError) as error:
+def test_an_unknown_metric_lists_short_names_and_the_page_of_all_metrics() -> None:
+    with pytest.raises(
+        ConfigError, match=r"unknown metric 'nonsense'; metrics include success, .*p99, .*\. See docs/explanation/"
+    ) as error:
         find_metric("nonsense", RATES, "--metric")
-    assert all(metric in str(error.value) for metric in RATES)
+    assert all(metric in str(error.value) for metric in ALIASES)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +127,7 @@ def test_every_metric_has_a_kind_and_can_be_shown() -> None:
 @pytest.mark.parametrize("number", ["9" * 400, "9" * 5_000, "1e400", "1e999999999", "0." + "3" * 60, "1e16"])
 def test_a_number_without_end_is_refused_in_a_line(number: str) -> None:
     """They ended in a traceback, or in a power that is never computed."""
-    with pytest.raises(ConfigError, match="the number should be 0, or between 1e-15 and 1e\\+15") as caught:
+    with pytest.raises(ConfigError, match="the number must be 0, or between 1e-15 and 1e\\+15") as caught:
         parse(f"p99 > {number}")
     assert len(str(caught.value)) < 200
 
@@ -154,5 +158,5 @@ def test_a_subject_is_a_metric_of_something(text: str, subject: Subject) -> None
 
 @pytest.mark.parametrize("text", ["", "p99 > 2s", "p99()", "p99(a, b, c)"])
 def test_what_is_no_subject_is_reported_its_form(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"--for: .* cannot be read; it should be METRIC"):
+    with pytest.raises(ConfigError, match=r"--for: .* is not a metric; expected METRIC"):
         parse_subject(text, RATES, "--for")

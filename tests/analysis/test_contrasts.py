@@ -70,7 +70,7 @@ def test_nothing_has_no_ratio_to_it() -> None:
 
 
 def test_values_that_do_not_pair_are_refused() -> None:
-    with pytest.raises(ValueError, match="as many values"):
+    with pytest.raises(ValueError, match="same number of values"):
         paired_difference([1.0], [1.0, 2.0])
     with pytest.raises(ValueError, match="needs values"):
         unpaired_difference([], [1.0])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from endive.analysis.history_check import check_counts, check_history, rules_of, wrong_outcomes
 from endive.config.load import check_document
 from endive.simulation.reference import ReferenceEngine
-from tests.configurations import committer_documents, documents, failing_documents, service_documents
+from tests.configurations import committer_documents, documents, failing_documents, protocol_documents, service_documents
 from tests.simulation.runs import config_of
 
 Row = dict[str, Any]
@@ -33,7 +33,7 @@ def history_of(tree: dict[str, Any]) -> tuple[list[Row], list[Row]]:
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
-@given(st.one_of(documents(), failing_documents(), service_documents(), committer_documents()))
+@given(st.one_of(documents(), failing_documents(), service_documents(), committer_documents(), protocol_documents()))
 def test_nothing_is_wrong_with_any_run(tree: dict[str, Any]) -> None:
     """Failures, services that retry, lock and group commits, committers, several tables: all of it."""
     rows, events = history_of(tree)
@@ -62,6 +62,19 @@ def test_protocols_decide_themselves_which_operations_conflict() -> None:
     tree = {"simulation": {"duration_ms": 1_000.0}, "storage": {"provider": "s3"}}
     tree["transaction"] = {**transaction, "operation_types": {"fast_append": 1.0}}
     assert not rules_of(check_document(tree, "test")).strict
+
+
+@pytest.mark.parametrize("protocol", ["ducklake", "delta-catalog"])
+def test_requests_of_protocols_to_the_catalog_are_in_the_trace(protocol: str) -> None:
+    tree: dict[str, Any] = {
+        "simulation": {"duration_ms": 20_000.0},
+        "storage": {"provider": "s3"},
+        "catalog": {"type": "service"},
+        "transaction": {"commit_path": protocol, "inter_arrival": {"scale": 1_000.0}, "operation_types": {"fast_append": 1.0}},
+    }
+    rows, events = history_of(tree)
+    assert sum(row["catalog_requests"] for row in rows) > len(rows)
+    assert check_counts(rows, events) == []
 
 
 def test_a_lost_commit_before_a_restart_is_not_judged_by_the_new_start() -> None:

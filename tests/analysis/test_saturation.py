@@ -97,7 +97,7 @@ def test_one_run_grows_if_chance_would_order_its_parts_so_in_one_of_a_hundred_ca
 
 
 def test_a_curve_has_points() -> None:
-    with pytest.raises(ValueError, match="without points"):
+    with pytest.raises(ValueError, match="at least one point"):
         saturation([])
 
 

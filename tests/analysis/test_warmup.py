@@ -239,7 +239,7 @@ def test_a_cooldown_is_no_part_of_it() -> None:
     found = find_window(600_000.0, 100_000.0, LoadPattern(10_000.0), STEADY)
     assert (found.start_ms, found.end_ms, found.length_ms) == (10_000.0, 500_000.0, 490_000.0)
     assert given_window(100.0, 20.0, 10.0) == Window(100.0, 20.0, 90.0, "given")
-    with pytest.raises(ValueError, match="leave nothing"):
+    with pytest.raises(ValueError, match="exceed the run"):
         given_window(100.0, 60.0, 40.0)
 
 

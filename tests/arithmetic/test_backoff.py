@@ -1,4 +1,4 @@
-"""Kinds of backoff: bounds, growth, and what a client remembers."""
+"""Kinds of backoff: bounds, growth, and state of a client."""
 
 from __future__ import annotations
 

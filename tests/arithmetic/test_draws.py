@@ -29,14 +29,14 @@ from endive.arithmetic.draws import (
 from endive.randomness import name_key, run_key
 
 SMALLEST = 2.0**-53
-"""The smallest uniform that a stream gives; the largest is 1 minus this."""
+"""Minimum uniform random number of a stream; the maximum is 1 minus this."""
 
 keys = st.integers(0, MASK)
 uniforms = st.integers(0, 2**52 - 1).map(lambda k: (k + 0.5) * 2.0**-52)
 
 
 def uniforms_across_scales() -> list[float]:
-    """Powers of two, edges and middles of the table's cells, and points that are none of these, on both sides of one half."""
+    """Return powers of two, edges and middles of table cells, and other points, on both sides of one half."""
     lower = [2.0**-k for k in range(1, 54)]
     lower += [2.0 ** -(k + 1) * (1.0 + cell / 128.0) for k in range(1, 53) for cell in (1, 63, 127)]
     lower += [2.0 ** -(k + 1) * (1.0 + (cell + 0.5) / 128.0) for k in range(1, 53) for cell in (0, 64, 127)]
@@ -87,7 +87,7 @@ class TestKeyedDraws:
 
 
 def unmix(z: int) -> int:
-    """The inverse of ``mix64``."""
+    """Invert ``mix64``."""
 
     def unshift(value: int, by: int) -> int:
         result = value

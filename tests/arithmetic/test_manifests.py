@@ -1,4 +1,4 @@
-"""Sizes and counts of a table's files, on anything that has the fields: here plain namespaces."""
+"""Sizes and counts of a table's files, computed on plain namespaces."""
 
 from __future__ import annotations
 

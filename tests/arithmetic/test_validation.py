@@ -1,4 +1,4 @@
-"""Reviews of one snapshot, computed by hand."""
+"""Reviews of one snapshot, with expected values computed by hand."""
 
 from __future__ import annotations
 

@@ -1,22 +1,22 @@
-"""A clock that stands still but for what is waited on it, so that what is timed does not depend on the machine."""
+"""Clock that advances only in ``sleep``, so that timings do not depend on the machine."""
 
 from __future__ import annotations
 
 
 class Clock:
-    """Seconds that pass only in ``sleep``."""
+    """Clock in seconds that advances only in ``sleep``."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
 
     def __call__(self) -> float:
-        """The time, as ``time.perf_counter`` tells it."""
+        """Return the time, like ``time.perf_counter``."""
         return self.now_s
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass, at once."""
+        """Advance the clock without waiting."""
         self.now_s += seconds
 
 
 CLOCK = Clock()
-"""The one that a catalog loaded by its import path waits on."""
+"""Clock of catalogs that are loaded by their import path."""

@@ -1,4 +1,4 @@
-"""Broken metadata files: ``python -m tests.calibrate.mutations --count 2000`` imports as many and says what came of it."""
+"""Import broken metadata files and print the outcomes: ``python -m tests.calibrate.mutations --count 2000``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VALUES: tuple[Any, ...] = (
 
 
 def mutated(seed: int) -> bytes:
-    """A metadata file with one to four things wrong with it."""
+    """Return a metadata file with one to four errors."""
     rng = random.Random(seed)
     times = [START_MS + rng.randrange(3_600_000) for _ in range(rng.randrange(2, 30))]
     document: Any = metadata_document(sorted(times), properties={"commit.retry.num-retries": "4"})
@@ -29,7 +29,7 @@ def mutated(seed: int) -> bytes:
 
 
 def _break(node: Any, rng: random.Random) -> None:
-    """Walk down to a random place and put something else there, take it away, or double it."""
+    """Replace, remove or duplicate a value at a random place."""
     while True:
         keys: list[Any] = list(node) if isinstance(node, dict) else list(range(len(node)))
         if not keys:
@@ -59,7 +59,7 @@ def _torn(content: bytes, rng: random.Random) -> bytes:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     from tests.calibrate.test_import import try_one
 
     parser = argparse.ArgumentParser(prog="python -m tests.calibrate.mutations", description=__doc__)

@@ -1,4 +1,4 @@
-"""Proxies on loopback: one for HTTP that delays requests or answers them itself, one that delays whatever a client sends."""
+"""Proxies on loopback: an HTTP proxy that delays or rejects requests, and a TCP proxy that delays messages of a client."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 
 Delay = Callable[[str, dict[str, str]], float]
-"""Seconds that a request waits, by its method and headers."""
+"""Delay of a request in seconds, by its method and headers."""
 Refusal = tuple[int, str]
-"""A status and the S3 error code that every request gets."""
+"""Status and S3 error code of the response to rejected requests."""
 
 
 @contextmanager
@@ -26,9 +26,9 @@ def proxy(
     sleep: Callable[[float], object] = time.sleep,
     refused_after: int = 0,
 ) -> Iterator[str]:
-    """Serve a proxy to a port of this machine, which delays requests by ``sleep``; gives its URL.
+    """Serve a proxy to a local port, which delays requests by ``sleep``; yield its URL.
 
-    It refuses what comes after the first ``refused_after`` requests, where there is a refusal.
+    With ``refusal``, it rejects requests after the first ``refused_after``.
     """
     requests = count()
 
@@ -66,7 +66,7 @@ def proxy(
             self.wfile.write(content)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
+            """Suppress log messages."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -82,7 +82,7 @@ def proxy(
 
 @dataclass
 class Wire:
-    """A TCP proxy: its port, and how many times it has held up what a client sent."""
+    """TCP proxy: its port, and the number of delayed messages."""
 
     port: int
     held_up: int = 0
@@ -90,7 +90,7 @@ class Wire:
 
 @contextmanager
 def tcp_proxy(port: int, delay_s: float, sleep: Callable[[float], object] = time.sleep) -> Iterator[Wire]:
-    """Serve a proxy to a port of this machine that holds up each message of a client, whatever its protocol, for so long."""
+    """Serve a proxy to a local port that delays each message of a client by ``delay_s``, for any protocol."""
     listening = socket.create_server(("127.0.0.1", 0))
     wire = Wire(listening.getsockname()[1])
     opened: list[socket.socket] = []

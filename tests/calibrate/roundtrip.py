@@ -1,6 +1,6 @@
-"""Random systems that are simulated, written as a table, imported again, and asked what another retry limit would do.
+"""Simulate random systems, write their tables, import them, and predict the effect of another retry limit.
 
-``python -m tests.calibrate.roundtrip --count 20`` prints what came of each.
+``python -m tests.calibrate.roundtrip --count 20`` prints the results.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Tree = dict[str, Any]
 OTHER_RETRIES = 1
 DELETE_MANIFESTS = 3
 _FEWEST = 6
-"""With fewer commits nothing is asked of a rate or an interval: import says that so few tell it."""
+"""Minimum number of commits for checks of rates and intervals; with fewer, import reports that they are unknown."""
 _SECONDS = 2_400.0
 
 
 @dataclass(frozen=True)
 class RoundTrip:
-    """A system, what was imported of its table, and success with another retry limit by class: the truth and the predictions."""
+    """System, its imported table, and the true and predicted success with another retry limit by class."""
 
     tree: Tree
     rows: pd.DataFrame
@@ -45,7 +45,7 @@ class RoundTrip:
 
 
 def random_system(seed: int) -> tuple[Tree, int]:
-    """A table with a stream of appends and up to two periodic jobs, and how many manifests it ends with."""
+    """Return a table with appends and up to two periodic jobs, and its final number of manifests."""
     rng = random.Random(seed)
     fixed = {"distribution": "fixed", "value": 0.0}
     workload: Tree = {"ingest": {"operation": "fast_append", "rate": rng.choice([0.3, 0.8, 1.5]), "runtime": fixed}}
@@ -78,7 +78,7 @@ def random_system(seed: int) -> tuple[Tree, int]:
 
 
 def round_trip(seed: int, folder: Path) -> RoundTrip:
-    """Take a random system through its table and back."""
+    """Simulate a random system, write its table, and import it."""
     tree, manifests = random_system(seed)
     original = folder / "original.toml"
     original.write_text(tomli_w.dumps(tree))
@@ -108,23 +108,23 @@ def round_trip(seed: int, folder: Path) -> RoundTrip:
 
 
 def _by_class(made: list[Answer]) -> dict[str, Answer]:
-    """Answers by the class of the original: its name was written as the application."""
+    """Return predictions by the class of the original system, which was written as the application name."""
     return {_original(each.name): each for each in made}
 
 
 def _original(imported: str) -> str:
-    """The class of the original; a table with one application for an operation does not name it in its classes."""
+    """Return the original class; imported classes of a table with one application per operation do not name it."""
     named = next((name for name in ("ingest", "compact", "stream") if name in imported), None)
     return named or ("compact" if "replace" in imported else "ingest")
 
 
 def agrees(truth: float, answer: Answer) -> bool:
-    """Whether a prediction lies within five points of the truth, or its range covers it."""
+    """Return whether a prediction is within five percentage points of the true value, or its range contains it."""
     return abs(answer.base.success - truth) <= 0.05 or answer.success[0] <= truth <= answer.success[1]
 
 
 def wrong_rates(trip: RoundTrip) -> list[str]:
-    """Classes whose rate, where they are not periodic, is off by more than 5 %: that of commits, and that of submissions."""
+    """Return non-periodic classes whose commit or submission rate is off by more than 5%."""
     wrong = []
     for name, own in trip.rows.groupby("workload_class"):
         cls = _observed(trip, str(name))
@@ -144,7 +144,7 @@ def wrong_rates(trip: RoundTrip) -> list[str]:
 
 
 def wrong_periods(trip: RoundTrip) -> list[str]:
-    """Periodic classes whose interval or phase was not found; a commit is seen when it is done, up to a second later."""
+    """Return periodic classes with a wrong interval or phase; a commit is observed up to a second late."""
     wrong = []
     for name, section in trip.tree["workload"].items():
         if "periodic" not in section or len(_observed(trip, name).commits) < _FEWEST:
@@ -161,7 +161,7 @@ def wrong_periods(trip: RoundTrip) -> list[str]:
 
 
 def wrong_state(trip: RoundTrip) -> list[str]:
-    """Numbers of the table's state that were not found exactly."""
+    """Return the properties of the table state that were not imported exactly."""
     found = trip.imported.tree["table"] | {"retries": trip.imported.tree["transaction"]["commit.retry.num-retries"]}
     true = {
         "manifests": trip.manifests,
@@ -173,12 +173,12 @@ def wrong_state(trip: RoundTrip) -> list[str]:
 
 
 def _observed(trip: RoundTrip, name: str) -> ObservedClass:
-    """What was imported of a class of the original."""
+    """Return the imported class of an original class."""
     return next(cls for cls in trip.imported.classes if _original(cls.name) == name)
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.calibrate.roundtrip", description=__doc__)
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--first", type=int, default=0, help="the first seed")

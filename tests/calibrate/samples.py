@@ -16,7 +16,7 @@ N = 1000
 
 @dataclass(frozen=True)
 class Known:
-    """A sample, sizes if it has any, and the true quantile function of an object of no size."""
+    """Sample, optional object sizes, and the true quantile function of an object of size 0."""
 
     name: str
     latencies_ms: Floats
@@ -57,7 +57,7 @@ def two_modes(rng: np.random.Generator, median: float) -> Known:
 
 
 def heavy_tail(rng: np.random.Generator, median: float) -> Known:
-    """The logarithm has Student's t with six degrees of freedom: none of the families has that tail."""
+    """Return a sample whose logarithm has Student's t with six degrees of freedom, a tail that no family has."""
     made = median * np.exp(0.2 * rng.standard_t(6, N))
     return Known("heavy tail", made, None, lambda p: median * math.exp(0.2 * stats.t.ppf(p, 6)))
 
@@ -73,6 +73,6 @@ MAKERS = (lognormal, with_a_floor, gamma, two_modes, heavy_tail, by_size)
 
 
 def known(seed: int) -> Known:
-    """One of the known samples, by its seed."""
+    """Return one of the known samples, by its seed."""
     rng = np.random.default_rng([2026, seed])
     return MAKERS[seed % len(MAKERS)](rng, float(np.exp(rng.uniform(1.0, 5.0))))

@@ -1,4 +1,4 @@
-"""A catalog on SQLite whose loads and commits take longer, on a clock of their own."""
+"""SQLite catalog with slow loads and commits, on a simulated clock."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ LOAD_S, COMMIT_S = 0.2, 0.3
 
 
 class SlowCatalog(SqlCatalog):
-    """SQLite, with a wait before each answer."""
+    """SQLite catalog that waits before each response."""
 
     def load_table(self, identifier: Any) -> Any:
-        """Wait, and load."""
+        """Wait, then load the table."""
         CLOCK.sleep(LOAD_S)
         return super().load_table(identifier)
 
     def commit_table(self, table: Any, requirements: Any, updates: Any) -> Any:
-        """Wait, and commit."""
+        """Wait, then commit."""
         CLOCK.sleep(COMMIT_S)
         return super().commit_table(table, requirements, updates)

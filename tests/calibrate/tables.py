@@ -1,4 +1,4 @@
-"""Tables for tests: metadata written by PyIceberg from the commits of a simulated run, and its commit reports."""
+"""Tables for tests: metadata written by PyIceberg from the commits of a simulated run, and commit reports."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SNAPSHOT_OPERATIONS = {
 
 @dataclass(frozen=True)
 class WrittenTable:
-    """A table's files."""
+    """Files of a table."""
 
     metadata: Path
     reports: Path
@@ -41,7 +41,7 @@ class WrittenTable:
 def write_table(
     folder: Path, rows: pd.DataFrame, *, properties: dict[str, str], manifests: int, delete_manifests: int = 0
 ) -> WrittenTable:
-    """Write the commits of a run as a table: each a snapshot at the time of its commit, its class as the application."""
+    """Write the commits of a run as a table: one snapshot per commit at its time, with the class as application name."""
     committed = rows[rows["status"] == "committed"].sort_values("t_commit")
     folder.mkdir(parents=True, exist_ok=True)
     location = f"file://{folder}"
@@ -123,7 +123,7 @@ def _report(row: dict[str, Any], place: int) -> dict[str, Any]:
 
 
 def metadata_document(times_ms: Sequence[int], **changes: Any) -> dict[str, Any]:
-    """A metadata.json of version 2 with appends at these times, as other writers write it."""
+    """Return a metadata.json of version 2 with appends at these times."""
     snapshots = [
         {
             "snapshot-id": place,

@@ -1,4 +1,4 @@
-"""What catalogs and transactions ask of a store: a provider of the user's own may answer by kind, version, offset and size."""
+"""Requests of catalogs and transactions to an object store: kind, version, offset and size that a custom provider receives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ READ = ("slowest_read", CATALOG, 777, 1)
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Calls:
-    """All that providers are asked, in order."""
+    """Record all requests to providers, in order."""
     calls: Calls = []
     for name in ("cas_ms", "append_ms", "compaction_ms", "slowest_read_ms", "slowest_write_ms"):
         method = getattr(ProfiledProvider, name)

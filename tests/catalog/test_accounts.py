@@ -1,4 +1,4 @@
-"""The account of files beside a catalog that keeps none: what snapshots show after commits that took effect, and others."""
+"""Tracking of metadata files for a catalog without it: files in snapshots after successful and failed commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalog log: physical and logical outcome, sealing and compaction, and what a long log costs."""
+"""Append catalog: physical and logical outcome, sealing, compaction, and the cost of a long log."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def log_catalog(
 def append_at(
     catalog: AppendCatalog, offset: int | None, writes: Mapping[int, int], reads: Mapping[int, int] | None = None
 ) -> Steps[CommitResult]:
-    """A commit of a transaction that last saw the log end at ``offset``."""
+    """Commit as a transaction that last read the end of the log at ``offset``."""
     return catalog.commit(0, writes, 0.0, IntentionRecord(1, 0, writes, tables_read=reads or {}, expected_offset=offset))
 
 
@@ -333,7 +333,7 @@ def test_the_second_compactor_pays_a_failed_cas() -> None:
 
 
 def test_a_slow_compactor_does_not_replace_a_checkpoint_that_it_has_not_seen() -> None:
-    """While its compare-and-swap is on the way, another compacts, and that one's record seals the log again."""
+    """While its compare-and-swap is in flight, another client compacts the log, and a record seals it again."""
     catalog = log_catalog(max_entries=1)
     commit_to(catalog, 0)
     slow = append_at(catalog, ENTRY, {1: 1})

@@ -1,4 +1,4 @@
-"""Catalogs that commit by compare-and-swap: what is installed, when, and who conflicts with whom."""
+"""Catalogs that commit by compare-and-swap: installed state, times, and conflicts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Properties of every interleaving of commits: nothing is lost, nothing is reported that is not so, the first committer wins.
+"""Properties of all interleavings of commits: no lost update, correct responses, first committer wins.
 
-What is installed is watched from outside: after each resumption of a writer the tables are compared with those before. Latencies
-are whole milliseconds and linearizations binary fractions, so that moments are exact.
+Installed state is observed from outside: after each resumption of a writer the tables are compared with the previous tables.
+Latencies are whole milliseconds and linearization points binary fractions, so that times are exact.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EXAMPLES = settings(derandomize=True, deadline=None, max_examples=150)
 
 @dataclass(frozen=True)
 class Writer:
-    """A client of one table group that reads, waits and commits, again and again until it succeeds or gives up."""
+    """Client of one table group that reads, waits and commits repeatedly until it succeeds or aborts."""
 
     start_ms: int
     tables: frozenset[int]
@@ -44,7 +44,7 @@ class Writer:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What a writer knows of one commit of its own."""
+    """Commit attempt as observed by its writer."""
 
     writer: int
     base: CatalogSnapshot
@@ -56,7 +56,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Install:
-    """A change of the tables that was seen from outside."""
+    """Change of the tables as observed from outside."""
 
     writer: int
     time_ms: float
@@ -70,7 +70,7 @@ class Install:
 
 @dataclass
 class Watched:
-    """A run of writers: what they were reported, and what happened."""
+    """Run of writers: their responses, and the observed changes."""
 
     attempts: list[Attempt] = field(default_factory=list)
     installs: list[Install] = field(default_factory=list)
@@ -115,7 +115,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 
 
 def watch(scenario: Scenario, catalog: StoredCatalog) -> Watched:
-    """Run the writers on the catalog and keep what they were reported and what was installed."""
+    """Run the writers on the catalog; return their responses and the installed changes."""
     watched = Watched()
     clock_ms = 0.0
 
@@ -153,7 +153,7 @@ def watch(scenario: Scenario, catalog: StoredCatalog) -> Watched:
             tables = catalog.tables
 
     def ticking(index: int, writer: Writer) -> Steps[None]:
-        """The writer's steps, with the clock that it reads kept right."""
+        """Run the steps of a writer, and update its clock."""
         nonlocal clock_ms
         now_ms = float(writer.start_ms)
         for latency in write(index, writer):
@@ -193,7 +193,7 @@ def log_catalog(scenario: Scenario, max_entries: int) -> AppendCatalog:
 
 
 def check_no_lie_and_no_lost_update(scenario: Scenario, catalog: StoredCatalog, watched: Watched) -> None:
-    """What writers were reported is what happened, and each commit is in the versions exactly once."""
+    """Check that responses agree with installed commits, and that versions contain each commit exactly once."""
     reported = [attempt for attempt in watched.attempts if attempt.result.success]
     assert sorted((i.writer, sorted(i.changed.items())) for i in watched.installs) == sorted(
         (attempt.writer, sorted(attempt.writes.items())) for attempt in reported
@@ -220,7 +220,7 @@ def check_no_lie_and_no_lost_update(scenario: Scenario, catalog: StoredCatalog, 
 
 
 def check_versions_grow_by_one(watched: Watched) -> None:
-    """Each change of the tables advances the written ones by exactly one version, in the order of effects."""
+    """Check that each change advances the written tables by exactly one version, in the order of linearization points."""
     for install in watched.installs:
         assert install.changed
         for table_id, version in install.changed.items():
@@ -230,7 +230,7 @@ def check_versions_grow_by_one(watched: Watched) -> None:
 
 
 def check_first_committer_wins(scenario: Scenario, watched: Watched) -> None:
-    """Between what a successful commit was based on and its own effect, nobody installed anything that it relies on."""
+    """Check that nothing a successful commit relies on changed between its base and its linearization point."""
     for install in watched.installs:
         attempt = next(a for a in watched.attempts if a.writer == install.writer and a.result.success)
         assert attempt.began_ms <= install.time_ms <= attempt.ended_ms

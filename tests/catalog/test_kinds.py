@@ -1,4 +1,4 @@
-"""The table of catalog kinds fits the catalogs, the configuration and the storage profiles that it speaks of."""
+"""Consistency of the catalog kinds with the catalogs, the configuration and the latency profiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A catalog behind a service: what requests cost, who wins, and what theory says about its queue."""
+"""Catalog service: cost of requests, winners of races, and agreement of the queue with theory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def fixed(value: float) -> Tree:
 
 
 def service(**keys: Any) -> Tree:
-    """A service whose network takes 1 ms each way, a load 2 ms, a commit 5 ms and a refusal 3 ms; metadata costs nothing."""
+    """Return a service with 1 ms network latency, loads of 2 ms, commits of 5 ms, rejections of 3 ms, and free metadata."""
     times = {"network": fixed(1.0), "load": fixed(2.0), "commit": fixed(5.0), "check": fixed(3.0)}
     return {"type": "service", "transfer_ms_per_mib": 0.0, **times, **keys}
 
@@ -55,7 +55,7 @@ def run(
 
 
 def once(at_ms: float, operation: str = "fast_append", runtime_ms: float = 10.0, **keys: Any) -> Tree:
-    """A class that submits one transaction within a second."""
+    """Return a class that submits one transaction within a second."""
     return {
         "periodic": {"interval_ms": 1e6, "phase_ms": at_ms},
         "operation": operation,
@@ -65,7 +65,7 @@ def once(at_ms: float, operation: str = "fast_append", runtime_ms: float = 10.0,
 
 
 def direct(tables: int = 1, server_retries: int = 0) -> ServiceCatalog:
-    """The same service, asked without a transaction."""
+    """Return the same service for direct calls without a transaction."""
     settings = ServiceSettings(
         network=FixedLatency(1.0),
         load=FixedLatency(2.0),
@@ -106,7 +106,7 @@ def test_a_commit_over_several_pointers_moves_each_of_them_once() -> None:
 
 
 WRITE = 3.0
-"""The store's time to write metadata.json, which is the server's to wait for."""
+"""Time in which the server writes metadata.json to the object store."""
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -355,7 +355,7 @@ def test_metadata_that_grows_with_snapshots_takes_longer_to_write_and_to_load(en
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("operation", "retries"), [("fast_append", [0, 0]), ("overwrite", [0, 1])])
 def test_of_two_overwrites_in_a_group_commit_the_second_loses(engine: Engine, operation: str, retries: list[int]) -> None:
-    """Both were made on the same state: appends are applied one after the other, the second overwrite has to be made anew."""
+    """Both overwrites have the same base: appends of a batch are applied in sequence, but the second overwrite must retry."""
     catalog = service(coalesce={"linger_ms": 5.0})
     rows, counters = run(engine, catalog, {"a": once(0.0, operation), "b": once(0.0, operation)})
     assert counters["service_batches"] == 1 + retries[1]
@@ -365,9 +365,9 @@ def test_of_two_overwrites_in_a_group_commit_the_second_loses(engine: Engine, op
 
 
 def mean_and_error(catalog: Tree, workload: Tree, duration_ms: float, seeds: int) -> tuple[float, float, float]:
-    """The mean time in the system over seeds, the half width of its 99.9 % interval, and the utilisation per worker.
+    """Return the mean time in the system over seeds, the half width of its 99.9% interval, and the utilization per worker.
 
-    By the compiled engine; the other has its rows in the first of the runs.
+    Uses the compiled engine; the reference engine must produce the same rows in the first run.
     """
     means, busy = [], []
     for seed in range(seeds):
@@ -392,7 +392,7 @@ def test_one_worker_with_exponential_service_is_m_m_1() -> None:
 
 
 def mean_in_m_d_c(rate: float, service_ms: float, workers: int, most: int = 400) -> float:
-    """The mean time in an M/D/c system: from its state at one moment and that a time of service later (Crommelin)."""
+    """Return the mean time in an M/D/c system, from its states at one time and one service time later (Crommelin)."""
     arrivals = stats.poisson.pmf(np.arange(most), rate * service_ms)
     moves = np.zeros((most, most))
     for n in range(most):
@@ -437,7 +437,7 @@ def test_submissions_per_swap_of_a_group_commit(engine: Engine, clients: int, li
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("path", "loaded", "kept"), [("iceberg", 3, 2), ("pyiceberg", 1, 0)])
 def test_a_kept_table_handle_saves_the_load_at_the_start(engine: Engine, path: str, loaded: int, kept: int) -> None:
-    """An append of Iceberg's Java library with a fresh handle loads the table three times, with a kept one twice."""
+    """An append of Iceberg's Java library loads the table three times with a fresh handle, twice with a cached handle."""
     writer = {"periodic": {"interval_ms": 300.0}, "operation": "fast_append", "runtime": fixed(10.0)}
     reads = {}
     for handle in ("loaded", "kept"):

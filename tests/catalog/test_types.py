@@ -1,4 +1,4 @@
-"""Catalog types: values that never change."""
+"""Catalog types: immutable values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways to call the command line: inside this process, or as a user does."""
+"""Functions that run the command line: in this process, or in a separate one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENDIVE = [sys.executable, "-m", "endive"]
 
 
 def invoke(*arguments: str) -> Result:
-    """Call a command in this process. An exception that gets out is an error of the test, not an exit code."""
+    """Run a command in this process. An uncaught exception is an error of the test, not an exit code."""
     result = CliRunner().invoke(app, list(arguments), prog_name="endive")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -28,7 +28,7 @@ def invoke(*arguments: str) -> Result:
 
 
 def narrow_invoke(*arguments: str) -> Result:
-    """Call a command as in a terminal of 80 columns."""
+    """Run a command as in a terminal of 80 columns."""
     return CliRunner().invoke(app, list(arguments), prog_name="endive", env={"COLUMNS": "80"})
 
 
@@ -41,7 +41,7 @@ def assert_fits(lines: list[str]) -> None:
 
 
 def call(*arguments: str, cwd: Path, file_limit_bytes: int | None = None) -> subprocess.CompletedProcess[str]:
-    """Call a command in a process of its own, with no terminal around."""
+    """Run a command in a separate process, without a terminal."""
 
     def limit() -> None:
         if file_limit_bytes is not None:
@@ -55,7 +55,7 @@ def call(*arguments: str, cwd: Path, file_limit_bytes: int | None = None) -> sub
 
 
 def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
-    """Start a command that is going to be interrupted."""
+    """Start a command that the test interrupts."""
 
     def interruptible() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -72,12 +72,12 @@ def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
 
 
 def environment() -> dict[str, str]:
-    """No width or colours that happen to be set around the tests."""
+    """Return an environment without terminal width or color settings."""
     return {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "FORCE_COLOR", "PYTHONWARNINGS")}
 
 
 def strict(text: str) -> Any:
-    """JSON and nothing but JSON: one document, without NaN."""
+    """Parse strict JSON: one document, without NaN."""
 
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is not JSON")
@@ -86,5 +86,5 @@ def strict(text: str) -> Any:
 
 
 def files(directory: Path) -> set[str]:
-    """All files below a directory."""
+    """Return all files below a directory."""
     return {path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()}

@@ -83,7 +83,7 @@ def test_people_read_names_and_what_holds_together(study: Path) -> None:
     text = invoke("compare", str(study), "--seeds", "3").stdout
     assert "Time to commit p50 of ingest" in text
     assert "baseline" in text
-    assert "Against today; with 95% confidence the intervals of all 3 comparisons hold jointly." in text
+    assert "Differences from today, with 3 simultaneous 95% intervals." in text
     assert text.index("S3 Express") < text.index("slower")
 
 
@@ -102,7 +102,7 @@ def test_files_with_names_and_metrics_that_were_asked_for(config: Path) -> None:
     twice = data("a.toml", "a.toml", "a.toml", "--seeds", "3", "--metric", "p50")
     assert [each["name"] for each in twice["alternatives"]] == ["a.toml (1)", "a.toml (2)", "a.toml (3)"]
     shown = twice["rankings"][0]["order"][0]["shown"]
-    assert twice["answer"][0].endswith(f"no significant difference with a.toml (2) ({shown}) and a.toml (3) ({shown}).")
+    assert twice["answer"][0].endswith(f"no significant difference for a.toml (2) ({shown}) and a.toml (3) ({shown}).")
 
 
 def test_experiments_of_a_study_are_compared_by_their_scenarios(study: Path) -> None:
@@ -124,13 +124,13 @@ def test_conditions_are_judged_for_every_alternative(study: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("a.toml",), "is one configuration; name a second one, or a study with [scenario.NAME]"),
+        (("a.toml",), "compare needs at least two sources: pass a second configuration, or a study with [scenario.NAME]"),
         (("study.toml", "--set-b", "transaction.retry=3"), "--set-b: needs exactly two"),
-        (("study.toml", "--question", "sucess"), "there is no metric 'sucess'; did you mean 'success'?"),
+        (("study.toml", "--question", "sucess"), "unknown metric 'sucess'; did you mean 'success'?"),
         (("study.toml", "--seeds", "2", "--question", "success(ingst)"), "unknown class 'ingst'; did you mean 'ingest'?"),
-        (("plain.toml",), "describe each alternative by [scenario.NAME]"),
+        (("plain.toml",), "add a table [scenario.NAME] for each alternative"),
         (("axes.toml",), "compare the scenarios at one point with --set transaction.retry=..."),
-        (("stored",), "does not contain one study of scenarios only"),
+        (("stored",), "expected one study that varies only scenarios"),
         (("a.toml", "a.toml", "--quick"), "--quick: needs a study with scenarios"),
     ],
 )

@@ -87,7 +87,7 @@ def test_people_read_a_sentence_and_a_table(asked: tuple[Path, Any, str]) -> Non
     folder, data, _ = asked
     text = invoke("frontier", str(folder / "load.toml"), *QUESTION, "-o", str(folder / "out")).stdout
     assert text.startswith(data["answer"][0])
-    assert f"success < 90% is met from {data['load']:.3g}/s on (95% interval: {data['low']:.3g}–{data['high']:.3g}/s)" in text
+    assert f"success falls below 90% at {data['load']:.3g}/s (95% interval: {data['low']:.3g}–{data['high']:.3g}/s)" in text
     assert "workload.ingest.rate  success_rate" in text
 
 
@@ -95,7 +95,7 @@ def test_people_read_a_sentence_and_a_table(asked: tuple[Path, Any, str]) -> Non
     ("bounds", "bound", "sentence"),
     [
         (("--from", "0.5", "--to", "1"), "above", "success < 90% is not met up to 1/s"),
-        (("--from", "40", "--to", "80"), "at_or_below", "success < 90% is met at 40/s already"),
+        (("--from", "40", "--to", "80"), "at_or_below", "success < 90% is met at the lowest load of the search, 40/s."),
     ],
 )
 def test_a_range_without_a_crossing_is_an_answer(

@@ -90,7 +90,7 @@ def test_figures_are_listed_with_what_is_missing(run: Path) -> None:
         (("--at", "soon"), "expected a number with ms"),
         (("--at", "1h"), "the run lasts 20s"),
         (("--txn", "99999"), "no transaction 99999"),
-        (("--load", "catalog.num_table"), "no experiment has this number"),
+        (("--load", "catalog.num_table"), "no experiment has this numeric parameter"),
         (("--code-version", "nobody"), "no results of version 'nobody'"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def test_run_prints_what_was_reached(config: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert "Over 9 seeds" in text
     assert "Precision 1% not reached, with 9 seeds. throughput_per_s has an interval of ±" in text
-    assert "PASS: fail if throughput < 0.1" in text
+    assert re.search(r"PASS: throughput is [\d.]+/s \([\d.–]+/s\), not below 0.1\.", text)
 
 
 def test_compare_adds_seeds_until_the_difference_is_precise(config: Path, tmp_path: Path) -> None:
@@ -107,6 +108,7 @@ def test_the_precision_of_a_frontier_is_that_of_the_load(config: Path, tmp_path:
         assert message in " ".join(result.output.split())
 
 
+@pytest.mark.slow
 def test_tune_adds_seeds_to_the_final_comparison(config: Path, tmp_path: Path) -> None:
     command = ("tune", config, "--for", "throughput", "--quick", "--candidates", "3", "-o", tmp_path / "out")
     found = data_of(*command, "--precision", "3%", "--max-seeds", "60")
@@ -121,7 +123,8 @@ def test_seeds_that_do_not_help_are_not_added(config: Path, tmp_path: Path) -> N
     found = invoke("run", str(config), "-o", str(tmp_path / "out"), "--precision", "0.1pp")
     text = " ".join(found.output.split())
     assert "Over 8 seeds" in text
-    assert "Transactions in flight at the end of the run leave success_rate uncertain; more seeds do not help. Run longer." in text
+    assert "success_rate depends on transactions in flight at the end of the run; more seeds do not help." in text
+    assert "Raise simulation.duration_ms." in text
 
 
 @pytest.mark.parametrize(

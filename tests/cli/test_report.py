@@ -57,7 +57,7 @@ def test_another_file(experiment: Path, tmp_path: Path) -> None:
     [
         (["nowhere"], "no such file or directory"),
         (["empty"], "no finished run; run `endive run CONFIG` or `endive sweep SWEEP` first"),
-        (["EXPERIMENT", "--load", "workload.ingest.speed"], "no experiment has this number"),
+        (["EXPERIMENT", "--load", "workload.ingest.speed"], "no experiment has this numeric parameter"),
         (["EXPERIMENT", "--code-version", "9.9"], "no results of version '9.9'"),
     ],
 )

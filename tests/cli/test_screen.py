@@ -54,7 +54,7 @@ def test_the_load_matters_most_and_what_appends_do_not_use_does_not(here: Path) 
     assert effects["workload.ingest.rate"]["mean"] < 0.0 < effects["transaction.retry"]["mean"]
     unused = effects["transaction.manifests_per_concurrent_commit"]
     assert (unused["effect"], unused["significant"]) == (0.0, False)
-    assert found["answer"][0].startswith("workload.ingest.rate matters most for success of all transactions: ")
+    assert found["answer"][0].startswith("workload.ingest.rate has the largest effect on success of all transactions: ")
     assert {"screen.json", "screen.svg", "screen.png"} <= {name.rpartition("/")[2] for name in files(here)}
     assert screened(*KEYS)["runs"] == 0
 

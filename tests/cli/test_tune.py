@@ -295,7 +295,7 @@ def test_kinds_of_backoff_can_be_searched(tmp_path: Path) -> None:
     [
         (("--for", "success(ingst)"), "unknown class 'ingst'; did you mean 'ingest'?"),
         (("--for", "sucess"), "The metrics are"),
-        (("--for", "success < 5%"), "cannot be read; it should be METRIC"),
+        (("--for", "success < 5%"), "is not a metric; expected METRIC"),
         (("--for", "overhead"), "overhead has no direction that is better"),
         (("--subject-to", "success(compactin) > 5%"), "unknown class 'compactin'; did you mean 'compaction'?"),
         (("--subject-to", "success"), "a condition is METRIC"),

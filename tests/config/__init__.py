@@ -1,4 +1,4 @@
-"""Configurations for tests, and ways to look at what becomes of them."""
+"""Configurations for tests, and functions to check and build them."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ runtime.mean = 100
 runtime.sigma = 0.5
 inter_arrival.scale = 50.0
 """
-"""A small run: what fragments leave out is as here."""
+"""Small run with the default keys of fragments."""
 
 
 def tree(text: str = "") -> Tree:
-    """The base with the keys of ``text`` laid over it; a table that ``text`` names only adds to that of the base."""
+    """Return the base merged with the keys of ``text``; tables in ``text`` extend the tables of the base."""
     return merged(tomllib.loads(BASE), tomllib.loads(text))
 
 
@@ -50,7 +50,7 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Tree:
 
 
 def leaves(node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """All dotted keys and their values."""
+    """Yield all dotted keys and their values."""
     found: dict[str, Any] = {}
     for key, value in node.items():
         if isinstance(value, dict):
@@ -61,7 +61,7 @@ def leaves(node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def without(node: Tree, keys: Iterable[str]) -> Tree:
-    """The tree without these dotted keys."""
+    """Return the tree without these dotted keys."""
     node = copy.deepcopy(node)
     for key in keys:
         *path, last = key.split(".")
@@ -73,24 +73,24 @@ def without(node: Tree, keys: Iterable[str]) -> Tree:
 
 
 def with_classes(node: Tree, overrides: Mapping[str, Any] | None) -> Tree:
-    """The tree with the classes that overrides are about: only a file can make one."""
+    """Return the tree with the classes that the overrides refer to, because only a file can define classes."""
     for _, name, *_ in (key.split(".") for key in overrides or () if key.startswith("workload.")):
         node.setdefault("workload", {}).setdefault(name, {})
     return node
 
 
 def checked(text: str = "", overrides: Mapping[str, Any] | None = None, directory: Path = Path()) -> Document:
-    """The base with ``text`` and ``overrides``, checked."""
+    """Return the base with ``text`` and ``overrides``, checked."""
     return check_document(with_classes(tree(text), overrides), "test.toml", directory, overrides)
 
 
 def built(text: str = "", overrides: Mapping[str, Any] | None = None) -> SimulationConfig:
-    """The base with ``text`` and ``overrides``, ready to run."""
+    """Return the base with ``text`` and ``overrides``, ready to run."""
     return build_simulation_config(checked(text, overrides))
 
 
 def problems(text: str = "", overrides: Mapping[str, Any] | None = None, *, over: str = BASE) -> dict[str, str]:
-    """What is wrong with a document, by key; empty if nothing is."""
+    """Return the problems of a document by key."""
     try:
         check_document(with_classes(merged(tomllib.loads(over), tomllib.loads(text)), overrides), "test.toml", Path(), overrides)
     except ConfigError as error:
@@ -99,7 +99,7 @@ def problems(text: str = "", overrides: Mapping[str, Any] | None = None, *, over
 
 
 def plain(value: Any) -> Any:
-    """An object of the model as plain data, so that two can be compared by all that they hold."""
+    """Return an object of the model as plain data, for comparison."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Enum):

@@ -1,16 +1,15 @@
-"""Broken files of every kind through the command line: ``python -m tests.fuzz_inputs --examples 20000 [--seed N]``.
+"""Pass broken files of every kind to the command line: ``python -m tests.fuzz_inputs --examples 20000 [--seed N]``.
 
-Each file is a good one with a few mutations: what users write or bring (``own_files``), options among it, and what they send to
-the live page (``requests``). Files of results are put into a directory of experiments, half of them with a checksum or a hash that
-fits, which is then verified, consolidated, measured, compared or reported (``results``). What must hold for all of them: no
-traceback; exit code 0 or 2 (1 of results), and of requests a status that is documented, with a sentence; JSON where it was asked
-for; no code that was not allowed; no file outside of the directory that was asked for, and none that is half-written; no more than
-some seconds of CPU.
+Each input is a valid file with a few mutations: files that users write, including options (``own_files``), and requests to the live
+page (``requests``). Files of results are put into a directory of experiments, half of them with a matching checksum or hash, which
+is then verified, consolidated, measured, compared or reported (``results``). For all inputs: no traceback; exit code 0 or 2 (also 1
+for results), and for requests a documented status with a sentence; JSON if requested; no execution of code that is not allowed; no
+partial file, and no file outside the requested directory; at most some seconds of CPU time.
 
-A file follows from the seed that is printed and from its number: ``--only NUMBER`` tries it alone. A file that holds the process up
-without computing (waiting for a network, a pipe) ends the run after some minutes with the place in the code; it lies in the
-directory that is printed first. Mutations are drawn blindly: atheris, which is guided by coverage, has no wheel for each Python
-that Endive runs on, and what hypofuzz would guide is not these files but strategies.
+An input is determined by the printed seed and its number: ``--only NUMBER`` runs one input. If an input blocks the process without
+using CPU time (network, pipe), the run ends after some minutes and prints the position in the code; the input is in the directory
+that is printed first. Mutations are random: atheris, which is guided by coverage, has no wheel for each supported Python, and
+hypofuzz guides strategies, not files.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from tests.fuzz_inputs.results import RESULTS
 
 _PROGRESS_EVERY = 1_000
 _MOST_CPU_SECONDS = 4.0
-"""What a file may cost: a second was asked for, on a machine that has nothing else to do."""
+"""Maximum CPU time per input. The requirement is a second on an idle machine."""
 _MOST_SECONDS = 300.0
 
 
@@ -48,7 +47,7 @@ TURNS = tuple(kind for number in range(_ROUNDS) for kind in KINDS if number % ki
 
 @dataclass(frozen=True)
 class Fault:
-    """What a file did that it must not do."""
+    """Violation of a requirement by an input."""
 
     kind: str
     what: str
@@ -56,12 +55,12 @@ class Fault:
 
 
 class _TooLongError(BaseException):
-    """Raised within a command that has computed for too long; no ``except Exception`` of the command catches it."""
+    """Exception in a command that exceeds its CPU time; the command's ``except Exception`` does not catch it."""
 
 
 @contextmanager
 def _bounded() -> Iterator[None]:
-    """Raise _TooLongError after so much CPU; end the process, with the place in the code, if it does not go on at all."""
+    """Raise _TooLongError at the CPU time limit; end the process with the position in the code if it blocks."""
 
     def too_long(*_: object) -> None:
         raise _TooLongError
@@ -78,7 +77,7 @@ def _bounded() -> Iterator[None]:
 
 
 def try_one(kind: Kind, content: bytes, folder: Path) -> tuple[int, Fault | None]:
-    """Give one file to its command; says how it ended and what was wrong, if anything."""
+    """Pass one input to its command; return the outcome and the violation, if any."""
     path = folder / f"own.{kind.ending}"
     path.write_bytes(content)
     before = _outside(folder)
@@ -92,7 +91,7 @@ def try_one(kind: Kind, content: bytes, folder: Path) -> tuple[int, Fault | None
 
 
 def _wrong(kind: Kind, ended: Ended, folder: Path, before: list[str]) -> str | None:
-    """What an attempt did that it must not do; None if it did nothing of the kind."""
+    """Return the violation of an attempt, or None."""
     if ended.exception is not None:
         return f"{type(ended.exception).__name__}: {str(ended.exception)[:300]}{_place(ended.exception)}"
     if ended.code not in (0, *kind.refused) or "Traceback" in ended.said:
@@ -103,7 +102,7 @@ def _wrong(kind: Kind, ended: Ended, folder: Path, before: list[str]) -> str | N
 
 
 def _place(error: BaseException) -> str:
-    """Where in Endive an exception came from."""
+    """Return the position in Endive at which an exception was raised."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "endive" in Path(frame.filename).parts]
     return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
 
@@ -114,7 +113,7 @@ def _outside(folder: Path) -> list[str]:
 
 @contextmanager
 def _sandbox() -> Iterator[Path]:
-    """A directory in a directory of its own, which is the working directory meanwhile."""
+    """Create a nested temporary directory, which is the working directory within the context."""
     before = Path.cwd()
     with tempfile.TemporaryDirectory(prefix="endive-fuzz-") as outer:
         folder = Path(outer) / "inner" / "work"
@@ -127,13 +126,13 @@ def _sandbox() -> Iterator[Path]:
 
 
 def example(seed: int, number: int) -> tuple[Kind, bytes]:
-    """The kind and the content of a file, by the seed of a run and its number in it."""
+    """Return the kind and the content of an input, by the seed of a run and its number."""
     kind = TURNS[number % len(TURNS)]
     return kind, kind.mutate(kind.good, random.Random(f"{seed}-{number}"))
 
 
 def fuzz(numbers: Sequence[int], seed: int) -> list[Fault]:
-    """Try these files, all kinds in turn; returns what went wrong."""
+    """Run these inputs, all kinds in turn; return the violations."""
     faults: list[Fault] = []
     ended: Counter[tuple[str, int]] = Counter()
     costliest: dict[str, tuple[float, int]] = {}

@@ -1,4 +1,4 @@
-"""The command: ``python -m tests.fuzz_inputs``."""
+"""Command line of the input fuzzer: ``python -m tests.fuzz_inputs``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.fuzz_inputs import fuzz
 
 
 def main() -> int:
-    """Run what was asked for; 1 if anything went wrong."""
+    """Run the selected inputs; return 1 if there is a violation."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz_inputs", description=fuzz_inputs.__doc__)
     parser.add_argument("--examples", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=secrets.randbits(31))

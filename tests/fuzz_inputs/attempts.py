@@ -1,4 +1,4 @@
-"""A kind of input, and how one is given to Endive: a command in this process, with what it said and how it ended."""
+"""Kinds of input, and their execution: a command in this process, with its output and outcome."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Ended:
-    """How an attempt ended: 0 if the input was taken, another code if it was refused, and what came out of it."""
+    """Outcome of an attempt: 0 if the input was accepted, another code if it was rejected, and the output."""
 
     code: int
     said: str
@@ -31,7 +31,7 @@ Attempt = Callable[[Path], Ended]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of input: the ending of its file, good examples, what is done with one, and how that may end beside well."""
+    """Kind of input: file suffix, valid examples, command, and allowed exit codes other than 0."""
 
     name: str
     ending: str
@@ -40,7 +40,7 @@ class Kind:
     refused: tuple[int, ...] = (2,)
     mutate: Callable[[Sequence[bytes], random.Random], bytes] = mutated
     every: int = 1
-    """It has its turn in one of so many rounds: some cost much more than others."""
+    """Number of rounds per input of this kind; expensive kinds have larger values."""
 
 
 class NotJsonError(AssertionError):
@@ -60,7 +60,7 @@ def invoke(arguments: Sequence[str]) -> Ended:
 
 
 def command(make: Callable[[Path], list[str]]) -> Attempt:
-    """An attempt that runs a command, which asks for JSON one time in four."""
+    """Return an attempt that runs a command, with ``--json`` in a quarter of the cases."""
 
     def attempt(path: Path) -> Ended:
         arguments = make(path)
@@ -70,19 +70,19 @@ def command(make: Callable[[Path], list[str]]) -> Attempt:
 
 
 def chance(path: Path) -> int:
-    """A number that follows from a file's content, for what is done with some of them only."""
+    """Return a pseudo-random number derived from the content of a file."""
     return zlib.crc32(path.read_bytes())
 
 
 def files(pattern: str) -> tuple[bytes, ...]:
-    """The content of files of this repository."""
+    """Return the contents of files of this repository."""
     found = tuple(path.read_bytes() for path in sorted(ROOT.glob(pattern)))
     assert found, pattern
     return found
 
 
 def beside(path: Path, name: str, text: str | bytes) -> str:
-    """Write a further file beside an input; returns its path."""
+    """Write another file to the directory of an input; return its path."""
     other = path.parent / name
     other.write_bytes(text.encode() if isinstance(text, str) else text)
     return str(other)

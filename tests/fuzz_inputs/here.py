@@ -1,4 +1,4 @@
-"""Commands in this process: without Spark, and searches without simulating."""
+"""Commands in this process, without Spark, and searches without simulation."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _MOST_SEEDS = 20
 
 @contextmanager
 def commands_here() -> Iterator[None]:
-    """Let commands consolidate and measure in this process, without Spark, and search by made-up metrics."""
+    """Let commands consolidate and measure in this process without Spark, and search with artificial metrics."""
     with pytest.MonkeyPatch.context() as patched:
         run_tasks_here(patched)
         patched.setattr("endive.pipeline.session.spark_session", lambda *_: nullcontext(None))
-        patched.setattr("typer.testing._get_command", cache(get_command))  # 60 ms each time
+        patched.setattr("typer.testing._get_command", cache(get_command))  # takes 60 ms each time
         patched.setattr("endive.simulation.compiled.native.kernel_cache._build", _built_beside_the_clock)
         yield
 
 
 def _built_beside_the_clock(features: Features, build: Callable[[Features], bytes] = kernel_cache._build) -> bytes:
-    """Build a kernel, which takes seconds and is done once, whatever the input: the CPU time of an attempt does not count it."""
+    """Build a kernel, and exclude its compilation from the CPU time of the attempt."""
     left, _ = signal.setitimer(signal.ITIMER_PROF, 0.0)
     try:
         return build(features)
@@ -45,7 +45,7 @@ def _built_beside_the_clock(features: Features, build: Callable[[Features], byte
 
 @contextmanager
 def searches_here() -> Iterator[None]:
-    """Let searches run on made-up metrics, and draw nothing: what is of interest is what is asked, and what is said of it."""
+    """Let searches use artificial metrics and draw no figures, to test arguments and messages."""
     with pytest.MonkeyPatch.context() as patched:
         for module in ("frontier_answer", "tuning_answer", "sides"):
             patched.setattr(f"endive.report.{module}.Replications", _MadeUp)
@@ -55,16 +55,16 @@ def searches_here() -> Iterator[None]:
 
 
 class _MadeUp(Replications):
-    """Metrics that get worse with the rates of a configuration; nothing is simulated."""
+    """Artificial metrics that get worse with the rates of a configuration, without simulation."""
 
     def window(self, document: Document, seeds: Sequence[int]) -> Window:
-        """The window by what is known before a run."""
+        """Return the window that is known before a run."""
         check_window(document, self._options)
         duration, cooldown = document.simulation.duration_ms, self._options.cooldown_ms
         return find_window(duration, cooldown, document_load_pattern(document), np.zeros(SERIES_BINS))
 
     def measure(self, document: Document, seeds: Sequence[int], window: Window | None = None) -> tuple[RunMetrics, ...]:
-        """Metrics of no run."""
+        """Return artificial metrics."""
         chosen = window or self.window(document, seeds)
         load = min(sum(each.rate or 1.0 for each in document.workload.values()), 1e9)
         return tuple(RunMetrics(seed, _rows(load, seed, chosen, list(document.workload))) for seed in seeds[:_MOST_SEEDS])

@@ -1,4 +1,4 @@
-"""Files that users write or bring: configurations, studies, profiles, prices, parts, histories, measurements, and options."""
+"""Files that users write: configurations, studies, profiles, prices, custom components, histories, measurements, options."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Marked(CASCatalog):
         self.mark = mark + "-" * (round(3 * size) % 7)
 """
 PART = f'from pathlib import Path\nPath("{_MARK}").write_text("")\n{QUIET_PART}'
-"""It leaves a mark wherever it is run."""
+"""Custom component that creates a file when it is executed."""
 _METADATA = json.dumps(metadata_document([START_MS + 1_000 * i for i in range(12)], properties={}), indent=1).encode()
 _LONGER = json.dumps(metadata_document([START_MS + 700 * i + 90 * (i % 3) for i in range(30)]), indent=1).encode()
 _SNAPSHOTS = b"committed_at,snapshot_id,parent_id,operation,manifest_list,summary\n" + b"".join(
@@ -138,7 +138,7 @@ _ASSIGNED = b'--set\ntransaction.retry=5\n--set\nstorage.provider="s3"\n--set\nw
 
 
 def _imported(path: Path) -> list[str]:
-    """An import, which is also simulated one time in eight."""
+    """Import a file, and simulate it in one of eight cases."""
     answer = "--no-answer" if chance(path) % 8 else "--answer"
     return ["import", str(path), "-o", str(path.parent / "imported.toml"), answer]
 
@@ -168,12 +168,12 @@ def _searched(path: Path) -> Ended:
 
 
 class CodeWasRunError(AssertionError):
-    """Code of a configuration was run though nobody had allowed it."""
+    """Code of a configuration was executed without permission."""
 
 
 @contextmanager
 def runs_no_other_part(folder: Path, *, allowed: bool = False) -> Iterator[Callable[[], CodeWasRunError | None]]:
-    """Do something in a process that was allowed to run code, or not; gives what tells whether ``PART`` was run."""
+    """Run a context with or without permission to execute code; yield a function that checks whether ``PART`` was executed."""
     mark = folder / _MARK
     mark.unlink(missing_ok=True)
     allow_code(allowed)
@@ -184,7 +184,7 @@ def runs_no_other_part(folder: Path, *, allowed: bool = False) -> Iterator[Calla
 
 
 def _with_part(path: Path, *, allowed: bool = False) -> Ended:
-    """Run or check a configuration that names code; it is allowed to be run in half of the cases."""
+    """Run or check a configuration with custom code; half of the cases permit its execution."""
     given = ["--allow-code"] if allowed else []
     out = ["--out", str(path.parent / "runs"), "--set", "simulation.duration_ms=100"]
     with runs_no_other_part(path.parent) as ran:
@@ -198,7 +198,7 @@ def _configuration_with_part(path: Path) -> Ended:
 
 
 def _source_of_part(path: Path) -> Ended:
-    """A broken file of code, which is read, but never run."""
+    """Read a broken source file without executing it."""
     beside(path, "own_part.py", path.read_bytes())
     other = path.parent / "parts.toml"
     other.write_bytes(WITH_PART)
@@ -206,7 +206,7 @@ def _source_of_part(path: Path) -> Ended:
 
 
 def options(path: Path) -> list[str]:
-    """Arguments as a shell hands them over: a line each; bytes that are no text become what Python makes of them."""
+    """Return arguments as passed by a shell, one per line; bytes that are not text are decoded as by Python."""
     return path.read_bytes().decode("utf-8", "surrogateescape").split("\n")
 
 

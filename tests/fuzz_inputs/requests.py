@@ -1,4 +1,4 @@
-"""Requests to the live page: the application in this process, with workers that are this process, and cheap questions only."""
+"""Requests to the live page: the application and its workers in this process, with cheap simulations only."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from tests.fuzz_inputs.own_files import PART, QUIET_PART, WITH_PART, runs_no_oth
 from tests.mutations import mutated_tree
 
 _TAKEN, _REFUSED = (200, 303), (400, 401, 403, 404, 405, 408, 409, 413, 422)
-"""Every status that the page answers with; a refusal is JSON with a sentence."""
+"""Allowed status codes of the page; a rejection is JSON with a sentence."""
 _MOST_S = 0.02
-"""Questions whose runs would take longer are checked, but not simulated."""
+"""Maximum time of a simulated request; longer ones are only checked."""
 _SIMULATED = 32
-"""So is only one question of so many: an answer takes seconds."""
+"""Fraction of requests that are simulated, as one in this number, because a simulation takes seconds."""
 _FAILED = ("simulation failed", "evaluation failed", "Traceback", "Internal error")
 
 
 class ServerFaultError(AssertionError):
-    """An answer that no request should have."""
+    """Response that no request should have."""
 
 
 class _HerePool:
-    """Performs calls in this process as long as they are cheap; others are cancelled."""
+    """Worker pool that runs cheap calls in this process and cancels others."""
 
     size = 1
 
@@ -52,7 +52,7 @@ class _HerePool:
         """Do nothing."""
 
     def submit(self, token: CancelToken, priority: int, call: Call[T]) -> asyncio.Future[T]:
-        """Perform a call at once."""
+        """Run a call immediately."""
         result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         if not self._cheap and not isinstance(call, Prepare | ListChanges):
             result.set_exception(StoppedError())
@@ -69,12 +69,12 @@ class _HerePool:
 
 
 _FOLDER = "@FOLDER@"
-"""Stands for the folder of the server's files in requests."""
+"""Placeholder of the server's directory in requests."""
 
 
 @cache
 def _starts() -> Presets:
-    """A file with a part that is allowed to be run, beside another part, which is not and leaves a mark."""
+    """Create a file with a permitted component, and another component that is not permitted and creates a file."""
     folder = Path(tempfile.mkdtemp(prefix="endive-fuzz-starts-"))
     (folder / "own_part.py").write_text(QUIET_PART)
     (folder / "other_part.py").write_text(PART)
@@ -86,7 +86,7 @@ _TOKEN = "the-token"
 
 
 async def _answered(request: bytes, directory: Path) -> tuple[int, bytes]:
-    """Give a request to a new application; returns the status and the body of its answer."""
+    """Send a request to a new application; return the status and the body of its response."""
     head, _, body = request.partition(b"\n\n")
     first, *lines = head.split(b"\n")
     method, _, target = first.partition(b" ")
@@ -125,7 +125,7 @@ async def _answered(request: bytes, directory: Path) -> tuple[int, bytes]:
 
 
 async def _nothing(self: Reports, report: Report) -> None:
-    """Make no report: that would be commands of its own."""
+    """Create no report, which would run separate commands."""
 
 
 def _request(path: Path) -> Ended:
@@ -142,7 +142,7 @@ def _request(path: Path) -> Ended:
 
 
 def _wrong(status: int, said: str) -> str | None:
-    """What is wrong with an answer; None if it is as it should be."""
+    """Return the violation of a response, or None."""
     failed = next((said[max(0, said.index(text) - 50) : said.index(text) + 250] for text in _FAILED if text in said), None)
     if failed is not None or status in _TAKEN:
         return failed

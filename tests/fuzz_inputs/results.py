@@ -1,4 +1,4 @@
-"""Files of results: put into a directory of experiments, half of them with a checksum or a hash that fits, which is then used."""
+"""Files of results in a directory of experiments, half of them with a matching checksum or hash."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Call = Callable[[Path], list[str]]
 
 @cache
 def _made(rate: float = 6.0) -> Path:
-    """An experiment of two seeds, run once, and never changed."""
+    """Return an experiment of two seeds, run once and never changed."""
     folder = Path(tempfile.mkdtemp(prefix="endive-fuzz-made-"))
     for seed in range(2):
         run_experiment(document(simulation__duration_ms=1_000.0, workload__ingest__rate=rate), root=folder, seed=seed, trace=True)
@@ -40,7 +40,7 @@ def _made(rate: float = 6.0) -> Path:
 
 
 def _root_with(path: Path, *, both: bool) -> Path:
-    """A new directory of experiments beside the file, with the experiment, and with one of another load."""
+    """Create a directory of experiments next to the file, with the experiment and optionally one of another load."""
     root = path.parent / "root"
     shutil.rmtree(root, ignore_errors=True)
     for experiment in (_made(), _made(12.0))[: 2 if both else 1]:
@@ -73,12 +73,12 @@ def _drawn(root: Path) -> list[str]:
 _CHECK = _call("experiments", "check")
 _VERIFY, _LIST, _REPORT = _call("experiments", "verify"), _call("experiments", "list"), _call("report")
 _LOOKS: Sequence[Call] = (*[_VERIFY] * 10, *[_LIST] * 2, _shown, _call("consolidate"), _measured, _compared)
-"""What is done with results; those that write cost twenty times as much."""
+"""Commands on results; commands that write are rare, because they cost twenty times more."""
 _USES: Sequence[Call] = (*[_LIST] * 8, _shown, _compared, _compared, _measured, _measured, _REPORT, _REPORT, _drawn)
 
 
 def _in_results(name: str, calls: Sequence[Call], *, fits: Callable[[int], bool]) -> Attempt:
-    """An attempt over a directory of experiments in which the file has taken the place of another."""
+    """Return an attempt on a directory of experiments in which the file replaces another file."""
 
     def make(path: Path) -> list[str]:
         number = chance(path)
@@ -112,7 +112,7 @@ def _result_kinds() -> Iterator[Kind]:
 
 @cache
 def _measured_root() -> Path:
-    """Two experiments with what their study planned, consolidated and measured once."""
+    """Return two experiments with their study plan, consolidated and measured once."""
     root = Path(tempfile.mkdtemp(prefix="endive-fuzz-measured-")) / "root"
     for experiment in (_made(), _made(12.0)):
         shutil.copytree(experiment, root / experiment.name)
@@ -147,12 +147,12 @@ _AGAIN: Sequence[Call] = (*[_call("metrics")] * 6, _call("consolidate"), _REPORT
 
 
 def _about_results(place: Callable[[Path], Path], calls: Sequence[Call]) -> Attempt:
-    """An attempt over a measured directory in which a file that is about results, or was made of them, is broken."""
+    """Return an attempt on a measured directory in which a file about results, or derived from them, is broken."""
 
     def make(path: Path) -> list[str]:
         root = path.parent / "root"
         shutil.rmtree(root, ignore_errors=True)
-        shutil.copytree(_measured_root(), root)  # with the times of files, by which they are known
+        shutil.copytree(_measured_root(), root)  # with the modification times that identify files
         place(root).write_bytes(path.read_bytes())
         return calls[chance(path) // 2 % len(calls)](root)
 

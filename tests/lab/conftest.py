@@ -1,4 +1,4 @@
-"""A lab without latencies and failures."""
+"""Fixture of a lab without latencies and failures."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "name": ["x", "y", "z"]}
 
 
 def s3_client(lab: Lab, *, access_key: str | None = None, attempts: int = 1) -> Any:
-    """Return a boto3 client, which sends a request ``attempts`` times at most."""
+    """Return a boto3 client that sends a request at most ``attempts`` times."""
     return boto3.client(
         "s3",
         endpoint_url=lab.store_url,
@@ -31,7 +31,7 @@ def s3_client(lab: Lab, *, access_key: str | None = None, attempts: int = 1) -> 
 
 
 def obstore_store(lab: Lab, retries: int = 0) -> S3Store:
-    """Return the store of obstore, the library of delta-rs and Lance."""
+    """Return an obstore object store, the library of delta-rs and Lance."""
     return S3Store(
         BUCKET,
         endpoint=lab.store_url,

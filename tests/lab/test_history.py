@@ -81,7 +81,7 @@ def test_a_file_that_is_no_recording_is_named(tmp_path: Path) -> None:
     (tmp_path / REQUESTS).write_bytes(b"nothing")
     done = invoke("experiments", "check", str(tmp_path))
     assert done.exit_code == 2
-    assert "is not a recording of the lab" in done.stderr
+    assert "not a recording of the lab" in done.stderr
 
 
 class TestLogs:

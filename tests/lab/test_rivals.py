@@ -45,7 +45,7 @@ class TestPlan:
     def test_needs_another_class(self) -> None:
         with pytest.raises(LabError, match="no class besides the job"):
             plan_rivals(document(workload={"job": {"rate": 1.0}}), "job")
-        with pytest.raises(LabError, match="its classes are job, others"):
+        with pytest.raises(LabError, match="the classes of the file are job, others"):
             plan_rivals(document(), "jobs")
 
     @pytest.mark.parametrize("name", ["events", ".events", "db.", ""])

@@ -41,12 +41,12 @@ from tests.pipeline.sweeps import plan_of
 PATIENCE_SECONDS = 300.0
 _HOST = "127.0.0.1"
 _QUICK_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""Options of a JVM that is needed for a moment."""
+"""Options of a short-lived JVM."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster that runs."""
+    """Running cluster."""
 
     master: str
     workers: tuple[subprocess.Popen[bytes], ...]
@@ -54,7 +54,7 @@ class Cluster:
 
 @contextmanager
 def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
-    """A master and workers of one core each, for the block."""
+    """Run a master and workers of one core each within the context."""
     with ExitStack() as stack:
         log = folder / "master.log"
         stack.enter_context(_daemon(log, "master.Master", "--host", _HOST, "--port", "0", "--webui-port", "0"))
@@ -71,7 +71,7 @@ def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
 
 @contextmanager
 def _daemon(log: Path, name: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of Spark in a session of its own, so that what it starts can be ended with it, and nothing else."""
+    """Start a Spark process in a separate session, so that its child processes can be ended with it."""
     import pyspark
 
     home = Path(pyspark.__file__).parent
@@ -95,19 +95,19 @@ def _daemon(log: Path, name: str, *arguments: str) -> Iterator[subprocess.Popen[
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment for processes of Spark, with nothing in it of a session that this process has."""
+    """Return the environment for Spark processes, without variables of a session of this process."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     return {**kept, "JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": _HOST}
 
 
 def _logged(log: Path, pattern: str) -> str:
-    """What a log says, once it does."""
+    """Wait for a line in a log and return its match."""
     found = wait_until(lambda: re.search(pattern, log.read_text(errors="replace")), f"{log.name} never said {pattern!r}")
     return str(found[1])
 
 
 def wait_until(condition: Any, complaint: str) -> Any:
-    """What a condition gives when it gives something."""
+    """Wait until a condition returns a value, and return it."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not (found := condition()):
         if time.monotonic() > deadline:
@@ -120,7 +120,7 @@ def wait_until(condition: Any, complaint: str) -> Any:
 def driver(
     master: str, sweep: Path, root: Path, tasks: int, *also: str, environment: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[str]]:
-    """A process that runs a sweep on a cluster, and can also ship its code and measure."""
+    """Start a process that runs a sweep on a cluster, and optionally ships its code and measures."""
     command = [sys.executable, "-m", __name__, master, str(sweep), str(root), str(tasks), *also]
     process = subprocess.Popen(
         command,
@@ -139,7 +139,7 @@ def driver(
 
 
 def report_of(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """What a driver has to say when it is through."""
+    """Return the JSON output of a finished driver."""
     answer, complaints = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 0, complaints
     report: dict[str, Any] = json.loads(answer)
@@ -147,14 +147,14 @@ def report_of(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 def measured_tables(spark: SparkSession, root: Path) -> dict[str, str]:
-    """Consolidate and measure what is below a directory; the tables of metrics, by their names."""
+    """Consolidate and measure a directory; return the tables of metrics by name."""
     consolidate(root, lambda: nullcontext(spark))
     measure_study(spark, root, MetricsOptions())
     return tables_of(root)
 
 
 def tables_of(root: Path) -> dict[str, str]:
-    """The tables of metrics that were made there."""
+    """Return the tables of metrics in a directory."""
     return {path.name: path.read_text() for path in sorted((root / "metrics").glob("*.csv"))}
 
 
@@ -164,8 +164,8 @@ def _cache_directories(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordB
 
 
 def main(master: str, sweep: str, root: str, tasks: str, *also: str) -> None:
-    """Run a sweep and tell what came of it."""
-    warnings.simplefilter("ignore", FutureWarning)  # pyspark speaks of pandas 3
+    """Run a sweep and print its result."""
+    warnings.simplefilter("ignore", FutureWarning)  # warnings of pyspark about pandas 3
     allow_code("allow-code" in also)
     settings = (
         ("spark.executor.memory", "512m"),

@@ -1,4 +1,4 @@
-"""One Spark session for all tests of the pipeline: starting one takes longer than most tests."""
+"""Shared Spark session for all tests of the pipeline, because starting one takes longer than most tests."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Sessions = Callable[[], AbstractContextManager[SparkSession]]
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A real Spark on two cores."""
+    """Return a Spark session on two cores."""
     with spark_session(SparkOptions(master=MASTER)) as session:
         yield session
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist looks at the groups after this
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups after this hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one worker of pytest-xdist run all tests that use the session, so that there is one."""
+    """Run all tests that use the session in one pytest-xdist worker, so that there is one session."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def sessions(spark: SparkSession) -> Sessions:
-    """Makes "new" sessions out of the one there is."""
+    """Return a factory of "new" sessions that share the existing one."""
 
     @contextmanager
     def shared(*_: Any, **__: Any) -> Iterator[SparkSession]:
@@ -46,7 +46,7 @@ def sessions(spark: SparkSession) -> Sessions:
 
 @pytest.fixture
 def commands_share_spark(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets commands that are called in this process use the one session, and not stop it."""
+    """Let commands in this process use the shared session without stopping it."""
 
     @contextmanager
     def started(*_: Any, **__: Any) -> Iterator[Any]:
@@ -59,7 +59,7 @@ def commands_share_spark(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture(scope="session")
 def finished_experiments(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two loads of two providers, three seeds each. Not to be changed: `experiments` is a copy."""
+    """Run two loads on two providers with three seeds each. Do not change the result: `experiments` is a copy."""
     root = tmp_path_factory.mktemp("finished")
     points = [document(workload__ingest__rate=rate, storage__provider=name) for name in ("s3", "s3x") for rate in (2.0, 12.0)]
     run_all(points, root, range(3))

@@ -1,4 +1,4 @@
-"""Ways to damage the directory of a run or of an experiment, each by itself; what is damaged is seed 0 or the directory."""
+"""Damages of the directory of a run or an experiment, one at a time, to seed 0 or to the directory."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ RESULTS, PROVENANCE, SUMMARY = "results.parquet", "provenance.json", "summary.js
 
 @dataclass(frozen=True)
 class Damage:
-    """What is done to the directory of an experiment, and what must be said of it.
+    """Damage of an experiment directory, and the expected message.
 
-    ``says`` is a part of what ``verify`` says. ``seed`` is None where the damage is of the experiment. ``lost`` are the runs, of
-    seeds 0 and 1, that cannot be used.
+    ``says`` is a part of the output of ``verify``. ``seed`` is None if the damage affects the experiment. ``lost`` contains the
+    runs, of seeds 0 and 1, that cannot be used.
     """
 
     do: Callable[[Path], object]
@@ -40,7 +40,7 @@ def deep(levels: int) -> str:
 
 
 def change_record(run: Path, **values: Any) -> None:
-    """Change the provenance of a run, with a checksum that fits."""
+    """Change the provenance of a run, with a matching checksum."""
     path = run / PROVENANCE
     path.write_text(json.dumps(seal_record({**json.loads(path.read_text()), **values})))
 
@@ -51,24 +51,24 @@ def change_parameters(run: Path, section: str, **values: Any) -> None:
 
 
 def change_without_sealing(run: Path) -> None:
-    """Change a parameter and leave the checksum of the record as it was."""
+    """Change a parameter without updating the checksum of the record."""
     path = run / PROVENANCE
     path.write_text(path.read_text().replace('"num_tables": 2', '"num_tables": 7'))
 
 
 def seal(run: Path) -> None:
-    """Make the checksum that of the results as they are."""
+    """Update the checksum of the results."""
     change_record(run, results_sha256=hashlib.sha256((run / RESULTS).read_bytes()).hexdigest())
 
 
 def reseal(run: Path) -> None:
-    """Make the checksum of a record that of its content; leave what is not a record alone."""
+    """Update the checksum of a record; ignore other content."""
     with suppress(ValueError, TypeError, RecursionError):
         change_record(run)
 
 
 def name_by_parameters(run: Path) -> Path:
-    """Make the hash of the experiment that of the run's parameters as they are, in its record and its directory's name.
+    """Update the hash of the experiment to the run's parameters, in its record and its directory name.
 
     Returns the directory of the experiment.
     """
@@ -82,13 +82,13 @@ def name_by_parameters(run: Path) -> Path:
 
 
 def rewrite(run: Path, table: pa.Table) -> None:
-    """Other rows, with a checksum that fits."""
+    """Replace the rows, with a matching checksum."""
     pq.write_table(table, run / RESULTS)
     seal(run)
 
 
 def set_column(run: Path, name: str, make: Callable[[pa.Array], pa.Array]) -> None:
-    """Another column, with a checksum that fits."""
+    """Replace a column, with a matching checksum."""
     table = pq.read_table(run / RESULTS)
     column = make(table.column(name).combine_chunks())
     rewrite(run, table.set_column(table.schema.get_field_index(name), name, column))
@@ -103,7 +103,7 @@ def all_are(value: Any) -> Callable[[pa.Array], pa.Array]:
 
 
 def flip_page(run: Path) -> None:
-    """Damage within a page, with a checksum that fits."""
+    """Damage a page, with a matching checksum."""
     content = bytearray((run / RESULTS).read_bytes())
     for place in range(40, len(content) // 2, 7):
         content[place] ^= 0x5A
@@ -112,7 +112,7 @@ def flip_page(run: Path) -> None:
 
 
 def replaced(name: str, make: Callable[[Path], object]) -> Callable[[Path], object]:
-    """Something else in the place of a file of the run."""
+    """Return a damage that replaces a file of the run."""
 
     def do(experiment: Path) -> None:
         path = experiment / "0" / name
@@ -163,7 +163,7 @@ def cut_within_and_sealed(run: Path) -> None:
 
 
 def change_summary(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Another summary, with a checksum that fits."""
+    """Change the summary, with a matching checksum."""
     tree = json.loads((run / SUMMARY).read_text())
     change(tree)
     (run / SUMMARY).write_text(json.dumps(tree))
@@ -171,14 +171,14 @@ def change_summary(run: Path, change: Callable[[dict[str, Any]], object]) -> Non
 
 
 def drop_from_record(run: Path, name: str) -> None:
-    """A record without one of its checksums."""
+    """Remove one of the checksums of a record."""
     tree = json.loads((run / PROVENANCE).read_text())
     del tree[name]
     (run / PROVENANCE).write_text(json.dumps(tree if name == "record_sha256" else seal_record(tree)))
 
 
 def last_ends_later(run: Path) -> None:
-    """A last row that ends after the run, with a checksum that fits."""
+    """Let the last row end after the run, with a matching checksum."""
     table = pq.read_table(run / RESULTS)
     rows = table.to_pylist()
     for name in ("t_submit", "t_commit_start", "t_commit"):

@@ -1,4 +1,4 @@
-"""Experiments for tests of the pipeline: tiny, by the reference engine, so that nothing has to be compiled."""
+"""Experiments for tests of the pipeline: small, on the reference engine, so that no kernel is compiled."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MASTER = "local[2,4]"
 
 
 def document(label: str = "mixed", **overrides: Any) -> Document:
-    """Appends of two kinds beside a periodic overwrite that real conflicts abort; keys of overrides have __ for dots."""
+    """Return two kinds of appends and a periodic overwrite that aborts on real conflicts; ``__`` in overrides stands for a dot."""
     tree: dict[str, Any] = {
         "simulation": {"duration_ms": DURATION_MS, "engine": "reference"},
         "experiment": {"label": label},
@@ -52,12 +52,12 @@ def run_all(documents: Iterable[Document], root: Path, seeds: Iterable[int]) -> 
 
 
 def run_here(_: Any, tasks: Sequence[Sequence[Spec]], work: TaskFunction, *__: Any) -> pa.Table:
-    """Do in this process what Spark would."""
+    """Run the tasks of Spark in this process."""
     return pa.Table.from_batches(list(work(iter(make_task_table(tasks).to_batches()))))
 
 
 def run_tasks_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let consolidation and metrics do in this process what Spark would do; a task that fails is an error of the pipeline."""
+    """Run the tasks of consolidation and metrics in this process; a failed task is an error of the pipeline."""
 
     def run_or_fail(*call: Any) -> pa.Table:
         try:

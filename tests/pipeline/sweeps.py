@@ -1,4 +1,4 @@
-"""Sweeps for tests: small, on the reference engine, and what is on disk after them."""
+"""Sweeps for tests: small, on the reference engine; and checks of their files."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ POINTS = 6
 
 
 def sweep_file(folder: Path, *, seeds: int = 2, duration_ms: float = 1_000.0) -> Path:
-    """A sweep of six points."""
+    """Write a sweep of six points."""
     path = folder / "study.toml"
     path.write_text(TEXT.format(last_seed=seeds - 1, duration_ms=duration_ms))
     return path
 
 
 def plan_of(path: Path) -> SweepPlan:
-    """Its plan."""
+    """Return the plan of a sweep."""
     return plan_sweep(Sweep(path))
 
 
 def digests(root: Path) -> dict[str, str]:
-    """The checksum of every results file, by its place below ``root``."""
+    """Return the checksum of every results file, by path below ``root``."""
     return {
         path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(root.rglob("results.parquet"))
@@ -50,6 +50,6 @@ def digests(root: Path) -> dict[str, str]:
 
 
 def problems(root: Path) -> list[str]:
-    """What is wrong with what is on disk, half-written files included."""
+    """Return the problems of a directory, including partial files."""
     found = [f"{run.directory}: {run.problem()}" for each in find_experiments(root) for run in each.runs if run.problem()]
     return found + [str(path) for path in root.rglob("*.tmp")]

@@ -60,6 +60,7 @@ def test_results_and_metrics_are_the_same_bytes_on_one_machine_and_on_a_cluster(
     assert consolidated_bytes(root) == dataset
 
 
+@pytest.mark.slow
 def test_a_sample_is_the_same_bytes_on_one_machine_and_on_a_cluster(
     spark: SparkSession, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,6 +106,7 @@ def bare_python(tmp_path: Path) -> Path:
     return program
 
 
+@pytest.mark.slow
 def test_executors_without_the_package_run_the_code_that_is_shipped(cluster: Cluster, bare_python: Path, tmp_path: Path) -> None:
     command = [str(bare_python), "-c", "import pyarrow, endive"]
     without = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={}, check=False)

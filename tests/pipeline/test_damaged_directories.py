@@ -76,6 +76,7 @@ def test_verify_names_each(root: Path, made: Path) -> None:
 
 
 @pytest.mark.usefixtures("commands_share_spark")
+@pytest.mark.slow
 def test_the_rest_goes_on(root: Path, made: Path) -> None:
     before = outside(root)
     answer = invoke("consolidate", str(root), "--json")

@@ -87,6 +87,7 @@ def test_two_sweeps_at_once_over_one_directory_do_no_harm(tmp_path: Path) -> Non
     assert not problems(shared)
 
 
+@pytest.mark.slow
 def test_the_command_itself_killed_and_run_again_completes_the_set(tmp_path: Path) -> None:
     """With Spark and all: killed while it simulates, then run to the end."""
     path = sweep_file(tmp_path, seeds=12, duration_ms=20_000.0)

@@ -50,7 +50,7 @@ def results_of(root: Path) -> dict[str, bytes]:
     return {str(run.directory.relative_to(root)): run.results.read_bytes() for run in stored_runs(root)}
 
 
-@pytest.mark.parametrize("rows", ["sample", "none"])
+@pytest.mark.parametrize("rows", ["sample", pytest.param("none", marks=pytest.mark.slow)])
 def test_metrics_are_those_of_all_rows(tmp_path: Path, rows: KeptRows) -> None:
     path = sweep_file(tmp_path, seeds=3, duration_ms=20_000.0)
     sweep_rows(path, tmp_path / "all", "all")

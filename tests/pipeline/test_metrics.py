@@ -447,7 +447,7 @@ def test_the_command_answers_queries_without_measuring_again(dataset: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--load", "catalog.num_table"), "no experiment has this number"),
+        (("--load", "catalog.num_table"), "no experiment has this numeric parameter"),
         (("--warmup", "20000"), "leave nothing"),
         (("--warmup", "-1"), "warmup"),
         (("--sql", "SELECT nothing FROM runs"), "nothing"),

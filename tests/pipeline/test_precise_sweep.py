@@ -85,6 +85,7 @@ def test_points_get_the_seeds_that_they_need_and_the_bytes_of_given_seeds(spark:
     assert sorted(row["n_seeds"] for row in totals) == [few, many]
 
 
+@pytest.mark.slow
 def test_a_second_sweep_runs_nothing_and_a_tighter_one_adds_seeds(tmp_path: Path) -> None:
     path, root = write(tmp_path, 'precision = "8%"'), tmp_path / "out"
     first = run_here(path, root)
@@ -104,9 +105,10 @@ def test_the_number_of_seeds_is_bounded_and_what_was_reached_is_printed(tmp_path
     assert result.exit_code == 0, result.output
     text = " ".join(result.output.split())
     assert "Precision 1% not reached, with 10 seeds. throughput_per_s has an interval of ±" in text
-    assert "Raise --max-seeds, or run longer." in text
+    assert "Raise --max-seeds or simulation.duration_ms." in text
 
 
+@pytest.mark.slow
 def test_scenarios_at_a_point_share_their_seeds(tmp_path: Path) -> None:
     scenarios = '[scenario.today]\n[scenario.slow]\nset = { "transaction.runtime.mean" = 40 }\n'
     path, root = write(tmp_path, 'precision = "5%"', more=scenarios), tmp_path / "out"

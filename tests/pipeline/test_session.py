@@ -163,11 +163,11 @@ def test_tests_that_share_a_session_are_run_by_one_worker(spark: SparkSession, r
         assert request.node.nodeid.endswith("@spark")
 
 
-@pytest.mark.parametrize("release", ["4.0.1", "5.0.0"])
+@pytest.mark.parametrize("release", ["4.2.0", "5.0.0"])
 def test_a_release_of_pyspark_outside_of_the_bounds_is_an_error(release: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("endive.pipeline.session.metadata.version", lambda name: release)
     assert error_of(SparkOptions()) == (
-        f"pyspark {release} is not supported: `pip install 'pyspark>=4.1,<5'`. "
+        f"pyspark {release} is not supported: `pip install 'pyspark>=4.3,<5'`. "
         "Commands that do not need Spark, such as `endive run`, work without it."
     )
 

@@ -1,4 +1,4 @@
-"""Studies that many tests read; none of them changes one."""
+"""Studies that many tests read without changing them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def designs(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 @pytest.fixture(scope="session")
 def experiment_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of one experiment of three runs."""
+    """Return the directory of one experiment of three runs."""
     root = tmp_path_factory.mktemp("one") / "experiments"
     one_experiment(root)
     return next(root.glob("mixed-*"))

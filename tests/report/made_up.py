@@ -1,4 +1,4 @@
-"""Studies, figures and pages that are made up, where only the numbers matter."""
+"""Artificial studies, figures and pages, for tests of numbers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Point = dict[str, Any]
 def made_up(
     points: Sequence[Point], *, by_load: bool = True, column: str = RATE, title: str = "ingest rate (transactions/s)"
 ) -> Study:
-    """A study with these rows by experiment. What a point does not say is as in a run without trouble."""
+    """Return a study with these rows by experiment. Missing values are those of a run without problems."""
     rows = [_row(place, point, by_load) for place, point in enumerate(points)]
     table = pd.DataFrame(rows)
     labels = list(dict.fromkeys(table["series"]))
@@ -127,7 +127,7 @@ def _curves(table: pd.DataFrame, by_load: bool) -> pd.DataFrame:
 
 
 def kinds() -> list[Figure]:
-    """A figure of each kind, with all that the kind can show."""
+    """Return a figure of each kind with all of its elements."""
     loads = (1.0, 2.0, 4.0, 8.0)
     curve = pd.DataFrame(
         {"series": name, "load": load, "x": load * speed, "y": 10.0 * load, "operation_type": operation, "panel": panel}
@@ -171,7 +171,7 @@ def kinds() -> list[Figure]:
 
 
 def page_with(figures: Sequence[Figure], colours: Mapping[str, str] | None = None, **more: Any) -> Page:
-    """A page of some figures."""
+    """Return a page with some figures."""
     said: dict[str, Any] = {"answer": ["It is so."], "warnings": ["Or not."], "configuration": "[simulation]\n", **more}
     return Page(
         title="study", about="2 runs", figures=figures, colours=colours or {"S3": "#0072B2", "S3 Express": "#D55E00"}, **said

@@ -1,4 +1,4 @@
-"""Studies of real runs, tiny and by the reference engine, measured in this process: what the tasks do needs no Spark."""
+"""Studies of small real runs on the reference engine, measured in this process without Spark."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ SEEDS = 3
 
 
 def mixed_sweep(root: Path) -> Path:
-    """Three loads of two stores, three seeds each; two classes and three operations."""
+    """Run three loads on two object stores with three seeds each, two classes and three operations."""
     points = [document(workload__ingest__rate=rate, storage__provider=name) for name in ("s3", "s3x") for rate in (2.0, 6.0, 12.0)]
     run_all(points, root, range(SEEDS))
     return root
 
 
 def designs_sweep(root: Path) -> Path:
-    """Catalogs by type, by how manifest lists are written and by where metadata is, at two loads."""
+    """Run catalogs of several types, with and without ML+ and inlined metadata, at two loads."""
     points = [
         document(
             "designs",
@@ -41,13 +41,13 @@ def designs_sweep(root: Path) -> Path:
 
 
 def one_experiment(root: Path, seeds: int = SEEDS, **overrides: Any) -> Path:
-    """One configuration with some seeds."""
+    """Run one configuration with several seeds."""
     run_all([document(**overrides)], root, range(seeds))
     return root
 
 
 def measured(path: Path, **options: Any) -> Study:
-    """The study at a path."""
+    """Return the measured study of a path."""
     with pytest.MonkeyPatch.context() as patch:
         for module in ("consolidate", "metrics"):
             patch.setattr(f"endive.pipeline.{module}.run_tasks", run_here)

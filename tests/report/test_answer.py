@@ -23,9 +23,9 @@ def test_a_curve_that_saturates() -> None:
     time |= {"mean_catalog_read_ms": 0.0, "mean_conflict_io_ms": 0.0, "mean_t_backoff": 0.0}
     assert answer_study(made_up([{**point, **time} for point in CURVE])) == [
         "Throughput saturates at 6.1 ± 0.2 commits/s.",
-        "Maximum sustainable load: 4/s (4–8). Beyond it, fewer than 99% of transactions commit.",
+        "Maximum sustainable load: 4/s (4–8). At higher loads, fewer than 99% of transactions commit.",
         "Time to commit, p50: 120 ms at 2/s, 2.4 s at 8/s (p99 400 ms).",
-        "Metadata I/O dominates commit time: 71% with 4/s.",
+        "Metadata I/O dominates commit time: 71% at 4/s.",
     ]
 
 
@@ -33,19 +33,21 @@ def test_a_curve_that_does_not_saturate_is_not_said_to() -> None:
     study = made_up([{"x": 2.0}, {"x": 4.0}])
     first, second, *_ = answer_study(study)
     assert first == "Throughput follows the offered load up to 4.00 ± 0.02 commits/s, at 4/s."
-    assert second == "The highest load tried, 4/s, is sustained: at least 99% of transactions commit."
-    assert warn_study(study) == ["The highest load tried is sustained in 1 configuration. Add higher loads to find the limit."]
+    assert second == "The highest simulated load, 4/s, is sustained: at least 99% of transactions commit."
+    assert warn_study(study) == ["The highest simulated load is sustained in 1 configuration. Add higher loads to find the limit."]
 
 
 def test_a_curve_that_is_saturated_from_the_start() -> None:
     study = made_up([{"x": 2.0, "success_rate": 0.5}, {"x": 4.0, "success_rate": 0.4}])
-    assert "The lowest load tried, 2/s, is not sustained: fewer than 99% of transactions commit." in answer_study(study)
+    assert "The lowest simulated load, 2/s, is not sustained: fewer than 99% of transactions commit." in answer_study(study)
     assert any("Add lower loads" in warning for warning in warn_study(study))
 
 
 def test_throughput_that_stays_behind_is_named_as_the_reason() -> None:
     study = made_up([{"x": 2.0}, {"x": 4.0, "throughput_per_s": 3.0}])
-    assert "Maximum sustainable load: 2.3/s (2–4). Beyond it, less than 95% of the offered load commits." in answer_study(study)
+    assert "Maximum sustainable load: 2.3/s (2–4). At higher loads, less than 95% of the offered load commits." in answer_study(
+        study
+    )
 
 
 def test_the_best_and_the_worst_of_several_configurations() -> None:
@@ -54,11 +56,11 @@ def test_the_best_and_the_worst_of_several_configurations() -> None:
     slow = [{**point, "throughput_per_s": min(point["x"], 2.0)} for point in CURVE]
     answer = answer_study(made_up([*fast, *middle, *slow]))
     assert answer[0] == (
-        "S3 Express reaches 4× the commit rate of S3: 8.0 ± 0.2 against 2.00 ± 0.02 commits/s; in between: Azure (7.2 ± 0.2)."
+        "S3 Express reaches 4× the commit rate of S3: 8.0 ± 0.2 versus 2.00 ± 0.02 commits/s; in between: Azure (7.2 ± 0.2)."
     )
-    assert answer[1].startswith("Maximum sustainable load: 2.14/s (2–4) with S3. Beyond it, less than 95%")
-    assert answer[2].startswith("The highest load tried, 8/s, is sustained with S3 Express")
-    assert answer[3].startswith("The lowest load tried, 2/s, is not sustained with Azure")
+    assert answer[1].startswith("Maximum sustainable load: 2.14/s (2–4) with S3. At higher loads, less than 95%")
+    assert answer[2].startswith("The highest simulated load, 8/s, is sustained with S3 Express")
+    assert answer[3].startswith("The lowest simulated load, 2/s, is not sustained with Azure")
     assert answer[4] == "At 8/s, the p50 of the time to commit is about 2.4 s in all configurations."
 
 
@@ -74,8 +76,8 @@ def test_configurations_that_are_alike_are_not_ranked_by_noise() -> None:
         {"x": x, "series": name, "throughput_per_s": x + noise} for x in (2.0, 4.0) for name, noise in (("a", 0.0), ("b", 0.01))
     ]
     assert answer_study(made_up(points))[:2] == [
-        "All 2 configurations reach about 4.01 commits/s.",
-        "The highest load tried, 4/s, is sustained in all configurations: at least 99% of transactions commit.",
+        "Both configurations reach about 4.01 commits/s.",
+        "The highest simulated load, 4/s, is sustained in all configurations: at least 99% of transactions commit.",
     ]
 
 
@@ -86,9 +88,9 @@ def test_configurations_without_a_load() -> None:
     ]
     study = made_up(points, by_load=False, column="param_catalog_num_tables", title="tables")
     assert answer_study(study)[:3] == [
-        "Tables = 16 reaches 3× the commit rate of tables = 1: 6.00 ± 0.02 against 2.00 ± 0.02 commits/s.",
-        "Success is below 99% in 1 of 2 configurations, lowest with tables = 1 (70%).",
-        "The p50 of the time to commit is lowest with tables = 16 (90 ms) and highest with tables = 1 (900 ms, 10×).",
+        "16 tables reach 3× the commit rate of 1 table: 6.00 ± 0.02 versus 2.00 ± 0.02 commits/s.",
+        "Success is below 99% in 1 of 2 configurations, lowest with 1 table (70%).",
+        "The p50 of the time to commit is lowest with 16 tables (90 ms) and highest with 1 table (900 ms, 10×).",
     ]
 
 
@@ -136,7 +138,7 @@ def test_the_class_that_cannot_commit_is_named_with_its_threshold() -> None:
     points += [{"x": x, "workload_class": "ingest", "experiment": f"study-{i}"} for i, (x, _) in enumerate(upkeep)]
     answer = answer_study(made_up(points))
     assert answer[-2] == (
-        "No transaction of upkeep commits with 8 ingest transactions/s; success falls below 99% above 2.83 ingest transactions/s."
+        "No transaction of upkeep commits at 8 ingest transactions/s; success falls below 99% at 2.83 ingest transactions/s."
     )
     assert answer[-1] == "At least 99% of ingest transactions commit in all configurations."
 
@@ -159,7 +161,7 @@ def test_warnings_of_seeds_and_of_runs_that_are_too_short() -> None:
         "Set simulation.duration_ms to at least 23 min.",
     ]
     some = warn_study(made_up([{"x": 2.0, **few, "n_seeds": 2}, {"x": 4.0, "success_rate": 0.5}]))
-    assert "1 of 2 experiments have fewer than 3 seeds; their intervals are not reliable." in some
+    assert "1 of 2 experiments has fewer than 3 seeds; its intervals are not reliable." in some
 
 
 def test_overload_is_named_and_no_longer_run_is_asked_for() -> None:
@@ -169,7 +171,7 @@ def test_overload_is_named_and_no_longer_run_is_asked_for() -> None:
         "Overloaded: 79% of transactions are still in flight at the end of the run. A longer run does not help."
     ]
     several = warn_study(made_up([{"x": 2.0}, {"x": 4.0, **over}]))
-    assert any("1 of 2 experiments is overloaded. With 4/s, 79% of transactions" in warning for warning in several)
+    assert any("1 of 2 experiments is overloaded. At 4/s, 79% of transactions" in warning for warning in several)
     failing = warn_study(made_up([{"success_rate": 0.6}]))
     assert failing == ["Overloaded: 40% of transactions abort at this load."]
     growing = warn_study(made_up([{"saturated": "backlog"}]))
@@ -236,8 +238,8 @@ def test_a_class_that_commits_in_one_configuration_and_not_in_another_and_why() 
     answer = answer_study(made_up(points, by_load=False))
     assert answer[:2] == [
         "At least 99% of upkeep transactions commit with compaction, but only 0% with overwrite, 30% with merging.",
-        "The cause is metadata reads: 9,000 manifest lists per transaction with overwrite (otherwise 1), 500 manifests per "
-        "transaction with merging (otherwise 1).",
+        "The cause is metadata reads: 9,000 manifest lists per transaction with overwrite (at most 1 in the others), "
+        "500 manifests per transaction with merging (at most 1 in the others).",
     ]
 
 
@@ -254,5 +256,5 @@ def test_a_class_in_many_configurations_is_described_by_the_lowest() -> None:
     answer = answer_study(made_up(points, by_load=False))
     assert answer[:2] == [
         "At least 99% of upkeep transactions commit in 5 of 8 configurations; lowest: 10% with design 6.",
-        "The cause is metadata reads: 8,000 manifest lists per transaction with design 6 (otherwise 1).",
+        "The cause is metadata reads: 8,000 manifest lists per transaction with design 6 (at most 1 in the others).",
     ]

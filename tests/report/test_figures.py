@@ -291,7 +291,7 @@ def test_all_figures_of_a_mixed_sweep_are_there_but_designs(mixed: Study) -> Non
 def test_designs_are_compared_side_by_side(designs: Study) -> None:
     figure = build_figure(designs, "catalogs_throughput")
     lists = ("lists rewritten", "ML+")
-    inlining = ("inlined", "not inlined")
+    inlining = ("inlined metadata", "metadata in files")
     labels = [f"{kind}, {each}, {where}" for kind in ("CAS", "append log") for each in lists for where in inlining]
     assert list(dict.fromkeys(figure.data["series"])) == labels
     assert len(set(figure.data["where"])) == 2
@@ -420,16 +420,18 @@ def test_the_frontier_has_its_interval() -> None:
     figure = build_figure(made_up(points), "frontier")
     where = next(line for line in figure.thresholds if line.along == "x")
     assert (where.low, where.value, where.high) == pytest.approx((2.0, 6.0**0.5, 3.0))
-    assert "falls below 95% at ingest rate = 2.449/s (95% interval 2 to 3)" in figure.notes[-1]
+    assert "falls below 95% at ingest rate 2.45/s (95% interval: 2–3)" in figure.notes[-1]
 
 
 def test_files_that_are_left_behind_are_reported_beside_what_requests_cost(mixed: Study) -> None:
-    assert not any("Orphaned files" in note for note in build_figure(mixed, "cost").notes)
+    assert not any("orphaned files" in note for note in build_figure(mixed, "cost").notes)
     runs = mixed.runs.assign(orphaned_files=0)
     left = (runs["series"] == "S3") & (runs["x"] == 6.0) & (runs["workload_class"] == "ingest") & (runs["operation_type"] == ALL)
     runs.loc[left, "orphaned_files"] = 7
-    note = next(note for note in build_figure(replace(mixed, runs=runs), "cost").notes if "Orphaned files" in note)
-    assert re.search(r"at most: [\d,.]+ with S3 at ingest rate = 6/s and 0 with S3 Express at ", note), note
+    note = next(note for note in build_figure(replace(mixed, runs=runs), "cost").notes if "orphaned files" in note)
+    assert re.search(
+        r"Maximum number of orphaned files per 1,000 commits: [\d,.]+ with S3 at ingest rate 6/s and 0 with S3 Express at ", note
+    ), note
 
 
 def falling(store: str, *shares: float) -> list[Point]:
@@ -462,8 +464,8 @@ def test_what_has_no_percentile_is_reported_with_the_reason() -> None:
     ]
     figure = build_figure(made_up(points), "latency_by_class")
     assert figure.notes[-2:] == (
-        "Left out where it falls on aborted transactions: ingest with S3.",
-        "Left out where it needs more transactions: upkeep.",
+        "Not shown because transactions abort (infinite percentile): ingest with S3.",
+        "Not shown because there are too few transactions: upkeep.",
     )
 
 
@@ -473,7 +475,9 @@ def test_where_curves_leave_configurations_out_the_heatmap_comes_first_in_natura
     assert build_report_figures(hidden)[0].name == "heatmap_throughput"
     assert build_report_figures(designs)[0].name != "heatmap_throughput"
     panels = list(dict.fromkeys(build_figure(designs, "heatmap_throughput").data["panel"]))
-    assert panels == ["lists rewritten, inlined", "lists rewritten, not inlined", "ML+, inlined", "ML+, not inlined"]
+    assert panels == [
+        f"{lists}, {place}" for lists in ("lists rewritten", "ML+") for place in ("inlined metadata", "metadata in files")
+    ]
 
 
 @pytest.mark.parametrize(("minutes", "unit", "last"), [(10, "s", 595.0), (60, "min", 59.5), (600, "h", 9.9167)])
@@ -524,7 +528,7 @@ def test_the_state_of_tables_over_time_is_the_table_over_time_with_the_limit(tmp
     row = study.totals().iloc[0]
     days = (limit - row["table_metadata_bytes"]) / row["table_metadata_bytes_per_day"]
     assert days > 0.0
-    assert mark.label == f"limit of 10 MB, met on day {math.ceil(days)} by linear growth"
+    assert mark.label == f"limit of 10 MB, reached on day {math.ceil(days)} by linear growth"
 
 
 def test_the_state_of_tables_is_not_drawn_where_it_is_not_tracked(busy: Study) -> None:

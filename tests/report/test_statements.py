@@ -25,7 +25,7 @@ def row(**values: Any) -> dict[str, Any]:
 
 def test_growth_is_stated_with_its_rate_and_limit() -> None:
     growing = row(table_metadata_bytes_per_day=32e6)
-    assert describe_drift([growing]) == "Table metadata grows by 32 MB a day. Results hold for the simulated 365 d only."
+    assert describe_drift([growing]) == "Table metadata grows by 32 MB per day. Results hold for the simulated 365 d only."
     assert describe_drift([row(table_metadata_bytes_per_day=0.0)]) is None
     assert describe_drift([row()]) is None
 
@@ -33,7 +33,7 @@ def test_growth_is_stated_with_its_rate_and_limit() -> None:
 def test_no_steady_state_is_stated() -> None:
     lost = row(table_metadata_bytes_per_day=1e6, table_manifests_per_day=1440.0, warmup_by="growth", warmup_settled=False)
     assert describe_drift([lost]) == (
-        "There is no steady state. Table metadata grows by 1 MB a day and the number of manifests grows by 1,440 a day. "
+        "There is no steady state. Table metadata grows by 1 MB per day and the number of manifests grows by 1,440 per day. "
         "Results hold for the simulated 365 d only."
     )
 
@@ -41,7 +41,13 @@ def test_no_steady_state_is_stated() -> None:
 def test_only_what_grows_in_every_seed_is_stated() -> None:
     assert describe_growth([row(table_manifests_per_day=5.0), row(table_manifests_per_day=0.0)]) is None
     both = [row(table_manifests_per_day=50.0), row(table_manifests_per_day=70.0)]
-    assert describe_growth(both) == "The number of manifests grows by 60 a day. Results hold for the simulated 365 d only."
+    assert describe_growth(both) == "The number of manifests grows by 60 per day. Results hold for the simulated 365 d only."
+
+
+def test_a_saw_tooth_that_rises_in_one_of_several_seeds_does_not_grow() -> None:
+    assert describe_growth([row(table_manifests_per_day=18_199.0, table_manifests_per_day_hw=50_500.0)]) is None
+    assert describe_growth([row(table_manifests_per_day=86_400.0, table_manifests_per_day_hw=900.0)]) is not None
+    assert describe_growth([row(table_manifests_per_day=86_400.0, table_manifests_per_day_hw=float("nan"))]) is not None
 
 
 def test_the_day_of_a_limit_is_stated() -> None:

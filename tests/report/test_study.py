@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from endive.config.load import check_document
 from endive.pipeline.metrics import load_tables
 from endive.report import ReportError, phrases
+from endive.report.answer import answer_study
 from endive.report.configurations import choose_axis, make_series, varying_parameters
 from endive.report.study_data import Study, load_study
 from endive.report.style import MOST_SERIES
@@ -55,7 +57,7 @@ def test_the_axis_is_the_rate_and_stores_are_the_configurations(mixed: Study) ->
 
 
 def test_another_load_may_be_named(mixed_root: Path) -> None:
-    with pytest.raises(ReportError, match="no experiment has this number"):
+    with pytest.raises(ReportError, match="no experiment has this numeric parameter"):
         measured(mixed_root, load="workload.ingest.rat")
 
 
@@ -103,7 +105,7 @@ def test_experiments_without_a_finished_run(tmp_path: Path) -> None:
     one_experiment(tmp_path, seeds=1, simulation__duration_ms=500.0)
     (directory,) = tmp_path.glob("mixed-*")
     (directory / "0" / "results.parquet").unlink()
-    with pytest.raises(ReportError, match="none of its 1 experiments has a finished run"):
+    with pytest.raises(ReportError, match="no finished run in 1 experiment;"):
         measured(tmp_path)
     with pytest.raises(ReportError, match="no finished run; run `endive run"):
         measured(directory)
@@ -162,7 +164,7 @@ def test_versions_are_not_mixed(tmp_path: Path) -> None:
     shutil.copytree(directory, other)
     older = seal_record({**answer, "code_version": "0.0.1+older", "experiment_hash": name})
     (other / "0" / "provenance.json").write_text(json.dumps(older))
-    with pytest.raises(ReportError, match=r"0\.0\.1\+older \(1 experiments\).*--code-version"):
+    with pytest.raises(ReportError, match=r"0\.0\.1\+older \(1 experiment\).*--code-version"):
         measured(tmp_path)
     assert measured(tmp_path, code_version="older").code_version == "0.0.1+older"
     with pytest.raises(ReportError, match="no results of version 'nobody'"):
@@ -211,10 +213,10 @@ def test_commit_paths_and_operations_of_a_class_are_reported_in_words() -> None:
         {merged: True, path: "iceberg", operation: "rewrite_files", partitions: 1},
     ]
     assert set(labels_of(manifest_of(*points))) == {
-        "validated overwrite, endive path, manifests not merged",
-        "validated overwrite, iceberg path, manifests not merged",
-        "compaction, iceberg path, manifests not merged",
-        "compaction, iceberg path, manifests merged",
+        "validated overwrite, endive path, no manifest merging",
+        "validated overwrite, iceberg path, no manifest merging",
+        "compaction, iceberg path, no manifest merging",
+        "compaction, iceberg path, manifest merging",
     }
 
 
@@ -224,7 +226,7 @@ def test_without_backoff_nothing_else_is_reported_of_it() -> None:
         {enabled: on, first: ms, "param_workload_w_rate": 1.0} for on, ms in ((False, 100.0), (True, 100.0), (True, 1000.0))
     ]
     labels = labels_of(manifest_of(*points, *({**each, "param_workload_w_rate": 2.0} for each in points)))
-    assert set(labels) == {"no backoff", "backoff, initial backoff = 100 ms", "backoff, initial backoff = 1 s"}
+    assert set(labels) == {"no backoff", "initial backoff = 100 ms", "initial backoff = 1 s"}
 
 
 def test_every_operation_has_a_name() -> None:
@@ -251,6 +253,43 @@ def test_without_a_rate_the_number_with_most_values_is_the_axis() -> None:
     assert axis is not None
     assert (axis.title, axis.load, axis.scale) == ("tables", None, "log")
     assert labels_of(manifest_of(*points)) == ["catalog latency = 1 ms", "catalog latency = 50 ms"]
+
+
+def test_runs_that_differ_only_in_their_duration_are_different_configurations(tmp_path: Path) -> None:
+    points = [(2.0, 2_000.0), (2.0, 4_000.0), (6.0, 4_000.0)]
+    run_all([document(workload__ingest__rate=rate, simulation__duration_ms=ms) for rate, ms in points], tmp_path, range(3))
+    study = measured(tmp_path)
+    assert [each.label for each in study.series] == ["duration = 2 s", "duration = 4 s"]
+    assert sorted(study.saturation["series"]) == ["duration = 2 s", "duration = 4 s"]
+    first, *rest = answer_study(study)
+    assert re.match(r"Duration 4 s reaches [\d.]+× the commit rate of duration 2 s: ", first), first
+    parts = [text for sentence in rest for text in re.findall(r"[\d.]+% (?:with|at) [^,;.]+", sentence)]
+    assert len(set(parts)) == len(parts)
+
+
+def test_a_duration_that_follows_from_the_load_is_no_configuration() -> None:
+    points: list[dict[str, Value]] = [
+        {"param_workload_ingest_rate": rate, "param_simulation_duration_ms": ms} for rate, ms in ((1.0, 8_000.0), (4.0, 2_000.0))
+    ]
+    assert len(labels_of(manifest_of(*points))) == 1
+
+
+def test_labels_in_prose_have_no_equals_sign() -> None:
+    labels = {
+        "S3, tables = 16": "S3, 16 tables",
+        "tables = 1": "1 table",
+        "catalog latency = 1 ms": "catalog latency 1 ms",
+        "partitions per transaction = 1": "1 partition per transaction",
+        "maximum retries = 4": "maximum retries 4",
+        "lost responses = 0.05": "5% lost responses",
+        "stream rate = 0.25/s": "stream rate 0.25/s",
+    }
+    assert {label: phrases.phrase_label(label) for label in labels} == labels
+
+
+def test_latencies_have_a_unit() -> None:
+    assert phrases.name_value("param_catalog_commit_median", 2) == "catalog commit median = 2 ms"
+    assert phrases.name_value("param_catalog_commit_sigma", 0.5) == "catalog commit sigma = 0.5"
 
 
 def test_of_too_many_configurations_some_are_drawn_the_best_and_the_worst_among_them() -> None:

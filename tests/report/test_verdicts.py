@@ -54,7 +54,7 @@ def test_in_short_no_difference_is_a_power_of_ten(metric: str, difference: float
 def test_what_cannot_be_told_is_reported_with_the_seeds_that_it_takes() -> None:
     found = Difference(10.0, 10.5, 0.5, 0.9, 1.05, 0.1, 5, 5, paired=True)
     seeds = estimate_seeds_needed(found)
-    expected = f"no significant difference; about {seeds} seeds would resolve 0.5/s"
+    expected = f"no significant difference; about {seeds} seeds are needed to detect a difference of 0.5/s"
     assert describe_difference("throughput_per_s", found) == expected
     one = Difference(10.0, 10.5, 0.5, None, 1.05, None, 1, 1, paired=True)
     assert describe_difference("throughput_per_s", one).endswith("(one seed: no interval)")
@@ -63,16 +63,16 @@ def test_what_cannot_be_told_is_reported_with_the_seeds_that_it_takes() -> None:
 def test_seeds_that_agree_are_not_called_equal() -> None:
     """They were said to be equal, 0 ± 0."""
     equal = paired_difference([1.0] * 3, [1.0] * 3)
-    assert describe_difference("time_to_commit_p50_ms", equal) == "no difference in any of 3 seeds"
+    assert describe_difference("time_to_commit_p50_ms", equal) == "identical in all 3 seeds"
     share = with_least_width(equal, least_share_width(3000))
     assert (
         describe_difference("success_rate", share)
-        == "no difference in any of 3 seeds; differences up to 0.128 pp cannot be excluded"
+        == "identical in all 3 seeds; the 95% interval does not exclude differences up to 0.128 pp"
     )
     rate = with_least_width(equal, least_rate_width(600.0))
     assert (
         describe_difference("throughput_per_s", rate)
-        == "no difference in any of 3 seeds; differences up to 0.0064/s cannot be excluded"
+        == "identical in all 3 seeds; the 95% interval does not exclude differences up to 0.0064/s"
     )
     constant = paired_difference([10.0] * 3, [12.0] * 3)
     assert describe_difference("time_to_commit_p50_ms", constant) == "time to commit p50 2 ms longer in B (+20%) in each of 3 seeds"

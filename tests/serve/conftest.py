@@ -1,4 +1,4 @@
-"""One server for all tests of the live page, in this process, with two workers."""
+"""Shared server for all tests of the live page, in this process, with two workers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATIENCE_S = 120.0
 
 @dataclass(frozen=True)
 class Answer:
-    """What a server answered."""
+    """Response of a server."""
 
     status: int
     headers: Mapping[str, str]
@@ -30,13 +30,13 @@ class Answer:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """The JSON of each line."""
+        """Return the JSON of each line."""
         return [json.loads(line) for line in self.body.splitlines()]
 
 
 @dataclass(frozen=True)
 class Client:
-    """Asks a server as a page does."""
+    """Client that sends requests like the page."""
 
     address: Address
     directory: Path
@@ -53,19 +53,19 @@ class Client:
     def open(
         self, method: str, path: str, body: bytes | str | Iterator[bytes] | None = None, headers: Mapping[str, str] | None = None
     ) -> Iterator[http.client.HTTPResponse]:
-        """Send a request and read its answer as it comes."""
+        """Send a request and stream its response."""
         with closing(http.client.HTTPConnection(LOOPBACK, self.address.port, timeout=PATIENCE_S)) as connection:
             connection.request(method, path, body, {"X-Endive-Token": self.address.token, **(headers or {})})
             with connection.getresponse() as response:
                 yield response
 
     def post(self, path: str, **body: Any) -> tuple[int, list[dict[str, Any]]]:
-        """The status and the events of an answer; one, if it is no stream."""
+        """Return the status and the events of a response; a response that is not a stream has one event."""
         answer = self.send("POST", path, json.dumps({"tab": "test", **body}))
         return answer.status, answer.events
 
     def ask(self, tree: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
-        """The events of an answer to the end."""
+        """Return all events of a response."""
         status, events = self.post("/api/ask", tree=tree, **more)
         assert status == 200, events
         return events
@@ -73,27 +73,27 @@ class Client:
 
 @pytest.fixture(scope="package")
 def live_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the server is started."""
+    """Return the working directory of the server."""
     return tmp_path_factory.mktemp("live")
 
 
 @pytest.fixture(scope="package")
 def client(live_directory: Path) -> Iterator[Client]:
-    """A running server."""
+    """Return a client of a running server."""
     starts = Presets(shorter(live_directory), live_directory, examples_folder())
     with serving_in_background(starts, live_directory, workers=2) as (address, _):
         yield Client(address, live_directory)
 
 
 def shorter(directory: Path) -> Path:
-    """What the page opens with in tests: ten minutes rather than an hour of what it opens with otherwise."""
+    """Write the default system of the page with a run of ten minutes instead of an hour; return its path."""
     path = directory / "shorter.toml"
     path.write_text("# Ten minutes.\n" + as_toml(put(DEFAULT, "simulation.duration_ms", "10min")), encoding="utf-8")
     return path
 
 
 def assert_as_run(answer: dict[str, Any], run: dict[str, Any]) -> None:
-    """Check that the answer of one seed has the numbers that ``endive run --json`` prints."""
+    """Check that the result of one seed has the numbers of ``endive run --json``."""
     rows = {row["workload_class"]: row for row in run["metrics"] if row["operation_type"] == "all"}
     assert answer["window"] == run["window"]
     for row in answer["classes"]:
@@ -103,7 +103,7 @@ def assert_as_run(answer: dict[str, Any], run: dict[str, Any]) -> None:
 
 
 def small(**changes: Any) -> dict[str, Any]:
-    """A configuration that is simulated in milliseconds, with two classes."""
+    """Return a configuration with two classes that is simulated in milliseconds."""
     tree: dict[str, Any] = {
         "simulation": {"duration_ms": 120_000.0},
         "storage": {"provider": "s3"},

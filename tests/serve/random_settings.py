@@ -1,6 +1,6 @@
-"""Random changes of the live page in a real browser: no error, and never an answer to another question than the form's.
+"""Make random changes on the live page in a browser; check for errors, and that results match the form.
 
-``python -m tests.serve.random_settings --changes 1000`` makes a thousand; the suite makes a few.
+``python -m tests.serve.random_settings --changes 1000`` makes a thousand changes; the test suite makes a few.
 """
 
 from __future__ import annotations
@@ -25,63 +25,63 @@ from tests.report.test_browser import CHROMIUM, FLAGS
 from tests.serve.conftest import shorter
 
 PATIENCE_MS = 600_000
-"""A run of thirty seconds is taken, with three seeds of A and of B, on cores that others use."""
+"""Timeout for a run of 30 s with three seeds each of A and B, on busy cores."""
 _REACHABLE_MS = 10_000
 _ANSWERED = "body[data-state=answered]"
 
 
 @dataclass
 class Visit:
-    """A tab with the page, and what went wrong in it."""
+    """Browser tab with the page, and its errors."""
 
     page: Page
     errors: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Listen for what goes wrong."""
+        """Listen for errors."""
         self.page.set_default_timeout(PATIENCE_MS)
         self.page.on("console", lambda message: self._heard(message.text) if message.type == "error" else None)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
 
     def _heard(self, text: str) -> None:
-        """Keep an error of the console; that a configuration was refused (422) or a question replaced by the next (409) is none."""
+        """Record an error of the console, except rejected configurations (422) and superseded requests (409)."""
         if not any(f"status of {status}" in text for status in (409, 422)):
             self.errors.append(text)
 
     def open(self, address: str) -> Visit:
-        """Open an address and wait for its answer."""
+        """Open an address and wait for its result."""
         self.page.goto(address)
         return self.answered()
 
     def answered(self) -> Visit:
-        """Wait until the last question is answered."""
+        """Wait until the last request is answered."""
         self.page.wait_for_selector(_ANSWERED)
         return self
 
     def record(self) -> Visit:
-        """Wait until there is a first answer to the last question, or a refusal."""
+        """Wait for the first result of the last request, or a rejection."""
         self.page.wait_for_selector("body:not([data-state=asking])")
         return self
 
     @property
     def state(self) -> dict[str, Any]:
-        """What the address says."""
+        """Return the state in the address."""
         text = str(self.page.evaluate("location.hash")).removeprefix("#")
         found: dict[str, Any] = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         return found
 
     def text(self, selector: str) -> str:
-        """The text of an element."""
+        """Return the text of an element."""
         return self.page.inner_text(selector).replace("\u00a0", " ")
 
     @property
     def refused(self) -> bool:
-        """Whether the page says that this cannot be simulated."""
+        """Return whether the page reports that a configuration cannot be simulated."""
         return self.page.is_visible("#problems")
 
 
 def pick(page: Page, selector: str, draw: random.Random) -> Locator:
-    """Pick one of several elements. Raises OutOfReach if there is none in time, as between two forms."""
+    """Select one of several elements. Raises OutOfReach if none appears in time, as while the form is replaced."""
     found = page.locator(selector)
     found.first.wait_for(state="attached")
     one = found.nth(draw.randrange(max(1, found.count())))
@@ -90,7 +90,7 @@ def pick(page: Page, selector: str, draw: random.Random) -> Locator:
 
 
 def change_something(visit: Visit, draw: random.Random) -> str:
-    """Make a random change by keyboard or mouse, and say which. Raises OutOfReach if another form comes meanwhile."""
+    """Make a random change by keyboard or mouse, and return it. Raises OutOfReach if the form is replaced meanwhile."""
     page = visit.page
     kind = draw.choice(["slider", "slider", "text", "choice", "choice", "switch", "pin", "start"])
     if kind == "slider":
@@ -117,14 +117,14 @@ def change_something(visit: Visit, draw: random.Random) -> str:
 
 
 def check(visit: Visit) -> None:
-    """Raise AssertionError if the page shows an error, or an answer to something else than its form says."""
+    """Raise AssertionError if the page shows an error, or a result that does not match its form."""
     assert visit.errors == [], visit.errors
     assert not visit.page.is_visible("#gone"), visit.text("#gone")
     if visit.refused:
         assert visit.text("#problems").strip()
         return
-    assert visit.page.get_attribute("body", "data-stale") == "false"
-    # in one step, and without a layout: the table may be replaced by a better answer meanwhile
+    assert visit.page.get_attribute("body", "data-stale") == "false", visit.text("#status")
+    # in one step and without layout, because a refined result may replace the table
     heads = "heads => heads.map(head => head.firstChild.textContent)"
     shown = set(visit.page.eval_on_selector_all("table.classes tbody th", heads))
     classes = set(visit.state["tree"].get("workload", {})) or {"default"}
@@ -133,7 +133,7 @@ def check(visit: Visit) -> None:
 
 
 def many(changes: int, seed: int) -> None:
-    """Make so many changes, some of them while an answer is on its way, and check the state after each answer."""
+    """Make changes, some of them while a result is pending, and check the state after each result."""
     draw = random.Random(seed)
     with TemporaryDirectory() as name, sync_playwright() as playwright:
         folder = Path(name)
@@ -145,14 +145,14 @@ def many(changes: int, seed: int) -> None:
                 visit.page.set_default_timeout(_REACHABLE_MS)
                 try:
                     kind = change_something(visit, draw)
-                except OutOfReach:  # another form came between the look and the touch
+                except OutOfReach:  # the form was replaced between selection and click
                     gone, kind = gone + 1, "gone"
                     assert gone <= 1 + number // 20, "the form does not keep still"
                 visit.page.set_default_timeout(PATIENCE_MS)
                 moment = draw.random()
                 if moment < 0.2:
-                    continue  # the next change comes while this one is being simulated
-                visit.record() if moment < 0.95 else visit.answered()  # mostly while it is being refined
+                    continue  # the next change is made during this simulation
+                visit.record() if moment < 0.95 else visit.answered()  # usually while it is refined
                 try:
                     check(visit)
                 except AssertionError:

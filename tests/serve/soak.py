@@ -1,9 +1,9 @@
-"""Keep the live page busy, and check that nothing grows: ``python -m tests.serve.soak --questions 500 --minutes 20``.
+"""Send many requests to the live page, and check that no resource grows: ``python -m tests.serve.soak --questions 500``.
 
-Questions follow each other as a moved slider sends them: some are answered to the end, most are replaced by the next one, some
-clients leave in the middle. With ``--minutes``, a page also stays open in a browser for so long and is changed all the time.
-Memory, processes, threads, open files and runs of the server and its workers are sampled, and memory and nodes of the page. After
-the first third none of them may grow by more than its limit.
+Requests follow each other as from a moved slider: some run to the end, most are superseded by the next one, some clients
+disconnect. With ``--minutes``, a page also stays open in a browser and is changed continuously. Memory, processes, threads, open
+files and runs of the server and its workers are sampled, and memory and nodes of the page. After the first third, none of them may
+grow by more than its limit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.serve.test_page import descendants
 
 Sample = Mapping[str, float]
 _LIMITS = {"memory_mib": 150.0, "processes": 1.0, "threads": 4.0, "files": 10.0, "runs": 410.0, "heap_mib": 10.0, "nodes": 20_000.0}
-"""How much each may grow; 400 experiments are kept, and numbers of processes change while one is replaced."""
+"""Maximum growth of each resource; 400 experiments are cached, and numbers of processes vary while one is replaced."""
 _REACHABLE_MS = 10_000
 _SAMPLES = 60
 
@@ -53,7 +53,7 @@ def sample_server(server: int) -> Sample:
 
 
 def sample_page(session: CDPSession) -> Sample:
-    """Sample the memory and the nodes of a page after its garbage is collected."""
+    """Sample the memory and the nodes of a page after garbage collection."""
     session.send("HeapProfiler.collectGarbage")
     found = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
     return {"heap_mib": found["JSHeapUsedSize"] / 2**20, "nodes": found["Nodes"]}
@@ -68,7 +68,7 @@ def _status(process: int, name: str) -> float:
 
 
 def ask(client: Client, draw: random.Random) -> None:
-    """Ask one question, and read all of the answer, some of it, or nothing."""
+    """Send one request, and read all, a part, or nothing of the response."""
     tree = small(workload__ingest__rate=round(draw.uniform(0.5, 6.0), 2), transaction__retry=draw.randint(0, 9))
     body = json.dumps({"tab": draw.choice("ab"), "tree": tree, "changed": "workload.ingest.rate"})
     with client.open("POST", "/api/ask", body) as response:
@@ -79,7 +79,7 @@ def ask(client: Client, draw: random.Random) -> None:
 
 
 def soak_requests(questions: int, seed: int) -> list[str]:
-    """Ask many questions; return what grew too much."""
+    """Send many requests; return the resources that grew too much."""
     draw = random.Random(seed)
     samples = []
     with tempfile.TemporaryDirectory() as name:
@@ -96,7 +96,7 @@ def soak_requests(questions: int, seed: int) -> list[str]:
 
 
 def soak_page(minutes: float, seed: int) -> list[str]:
-    """Change a page in a browser for so long; return what grew too much."""
+    """Change a page in a browser for some minutes; return the resources that grew too much."""
     draw = random.Random(seed)
     samples: list[Sample] = []
     changes = 0
@@ -115,11 +115,11 @@ def soak_page(minutes: float, seed: int) -> list[str]:
                     samples.append({**sample_server(process.pid), **sample_page(session)})
                     print(f"{elapsed:.0f} s, {changes} changes: {_text(samples[-1])}", file=sys.stderr)
                 visit.page.set_default_timeout(_REACHABLE_MS)
-                with suppress(OutOfReach):  # another form came between the look and the touch
+                with suppress(OutOfReach):  # the form was replaced between selection and click
                     change_something(visit, draw)
                 visit.page.set_default_timeout(PATIENCE_MS)
                 changes += 1
-                if draw.random() < 0.5:  # the others are replaced while they are being simulated
+                if draw.random() < 0.5:  # the others are superseded during simulation
                     visit.record()
                     check(visit)
             visit.answered()
@@ -133,7 +133,7 @@ def soak_page(minutes: float, seed: int) -> list[str]:
 
 
 def judge(what: str, samples: Sequence[Sample]) -> list[str]:
-    """Compare the median of the last third of the samples with that of the second; return what grew too much."""
+    """Compare the medians of the second and last third of the samples; return the resources that grew too much."""
     third = max(1, len(samples) // 3)
     before, after = (
         {key: statistics.median(each[key] for each in part) for key in samples[0]}

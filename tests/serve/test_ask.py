@@ -165,7 +165,7 @@ def test_requests_that_are_none_are_refused_in_a_sentence(client: Client, body: 
 def test_a_goal_that_is_none_is_refused_in_a_sentence(client: Client, metric: Any) -> None:
     status, events = client.post("/api/help", tree=small(), metric=metric)
     assert status == 422
-    assert "There is no such goal" in events[0]["error"]
+    assert "Unknown goal" in events[0]["error"]
 
 
 def test_files_that_no_configuration_of_the_user_names_are_not_read(client: Client) -> None:

@@ -103,7 +103,7 @@ def test_other_code_is_refused_at_its_key(started: tuple[Client, Presets], addre
     sent = json.loads(text.replace("{bomb}", json.dumps(bomb)[1:-1]))
     status, data = client.post(address, tree={**starts.all[0].tree(), "parts": sent}, name="other")
     assert (status, [problem["key"] for problem in data[0]["problems"]]) == (422, [key])
-    assert "is not run: only the custom components of" in data[0]["error"]
+    assert "is not run: the page runs only custom components of" in data[0]["error"]
     assert not ran.exists()
     assert not (client.directory / "other.toml").exists()
 

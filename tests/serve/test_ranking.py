@@ -69,7 +69,7 @@ def test_snapshot_isolation_is_offered_only_for_serializable_classes(operation: 
     assert ("isolation" in {change.name for change in list_changes(tree)}) == offered
 
 
-@pytest.mark.parametrize("planted", ["retries", "no_waits"])
+@pytest.mark.parametrize("planted", [pytest.param("retries", marks=pytest.mark.slow), "no_waits"])
 def test_the_change_that_mends_a_system_is_found(planted: str) -> None:
     tree = put(PLANTED[planted](random.Random(3)), "simulation.duration_ms", "5min")
     best, sentence = with_pool(lambda pool: find_best(pool, tree))
@@ -77,7 +77,7 @@ def test_the_change_that_mends_a_system_is_found(planted: str) -> None:
     assert "the most: from" in sentence
 
 
-@pytest.mark.parametrize("make", [nothing_is_wrong, two_ways_to_mend])
+@pytest.mark.parametrize("make", [nothing_is_wrong, pytest.param(two_ways_to_mend, marks=pytest.mark.slow)])
 def test_where_no_change_is_best_none_is_named(make: Callable[[random.Random], Any]) -> None:
     tree = put(make(random.Random(3)), "simulation.duration_ms", "5min")
     best, sentence = with_pool(lambda pool: find_best(pool, tree))

@@ -1,8 +1,8 @@
-"""Kernels that tests share: compiling takes seconds, and random configurations ask for more than fifty combinations of features.
+"""Kernels shared by tests: compiling takes seconds, and random configurations need more than fifty sets of features.
 
-Within pytest, a configuration is run by the narrowest of these kernels that can do what it needs. The plain ones are those that
-most runs of users have; the wide ones can do everything that may be added to a path and a catalog. ``make fuzz-engines``
-compiles for each configuration the very kernel that it needs.
+In pytest, a configuration uses the smallest of these kernels that has the required features. The plain kernels are those of most
+user runs; the wide kernels have all features of a path and a catalog. ``make fuzz-engines`` compiles the exact kernel of each
+configuration.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KERNELS = tuple(Features.named(name) for name in (*_PLAIN, *_WIDE))
 
 
 def shared(features: Features) -> Features:
-    """The narrowest kernel of the list that can do this, or the one of exactly these features if none can."""
+    """Return the smallest shared kernel with these features, or the exact kernel if there is none."""
     return next((each for each in KERNELS if _can(each, features)), features)
 
 
@@ -44,9 +44,9 @@ def _can(kernel: Features, wanted: Features) -> bool:
 
 @contextmanager
 def sharing_kernels() -> Iterator[None]:
-    """Let this process take kernels of the list: where it runs them, where it looks for them, and where it compiles them beside.
+    """Use shared kernels in this process, for running, caching and background compilation.
 
-    Those that are still being compiled beside at the end are ended.
+    Background compilations that are still running at the end are terminated.
     """
     found, beside = cache.kernel_file, cache.compile_in_background
     with (

@@ -23,7 +23,7 @@ ENGINES: tuple[Engine, ...] = (ReferenceEngine, CompiledEngine)
 
 
 def config_of(tree: dict[str, Any]) -> SimulationConfig:
-    """A run from the content of a file."""
+    """Return a run from the content of a file."""
     return build_simulation_config(check_document(tree, "generated"))
 
 
@@ -66,13 +66,13 @@ def check_run(tree: dict[str, Any]) -> None:
 
 
 def frame_of(engine: Engine, tree: dict[str, Any]) -> pd.DataFrame:
-    """The rows of a run."""
+    """Return the rows of a run."""
     frame: pd.DataFrame = table_of(engine, config_of(tree))[0].to_pandas()
     return frame
 
 
 def run_with_catalog(config: SimulationConfig) -> tuple[pd.DataFrame, RunCounters, StoredCatalog]:
-    """A run of the reference engine with its catalog as it is at the end."""
+    """Run the reference engine; return its rows, its counters and the final catalog."""
     batches: list[pa.RecordBatch] = []
     engine = ReferenceEngine(config, batches.append)
     counters = engine.run()

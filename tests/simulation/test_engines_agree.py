@@ -40,7 +40,7 @@ def assert_engines_agree(tree: dict[str, Any]) -> None:
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=_SLOW)
+@settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=_SLOW)
 @given(documents())
 def test_rows_of_both_engines_are_equal_for_any_configuration(tree: dict[str, Any]) -> None:
     note("# this file reproduces it:\n" + tomli_w.dumps(tree))
@@ -78,7 +78,7 @@ def test_rows_are_equal_where_some_of_the_tables_of_a_transaction_overlap(mode: 
     )
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=_SLOW)
+@settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=_SLOW)
 @given(service_documents())
 def test_rows_of_both_engines_are_equal_for_any_service(tree: dict[str, Any]) -> None:
     note("# this file reproduces it:\n" + tomli_w.dumps(tree))
@@ -134,7 +134,7 @@ def test_rows_of_both_engines_are_equal_where_a_committer_commits_for_all(tree: 
     assert_engines_agree(tree)
 
 
-@settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=_SLOW)
+@settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=_SLOW)
 @given(protocol_documents())
 def test_rows_of_both_engines_are_equal_for_any_protocol(tree: dict[str, Any]) -> None:
     note("# this file reproduces it:\n" + tomli_w.dumps(tree) + "\n# " + Path(tree["transaction"]["commit_path"]).read_text())

@@ -182,7 +182,7 @@ def check_catalog(tree: dict[str, Any]) -> None:
 
 
 @settings(
-    max_examples=200,
+    max_examples=120,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -186,6 +186,7 @@ def test_a_kernel_that_refers_to_a_missing_symbol_is_compiled_anew(folder: Path)
     assert b"no_such_helper" not in cache.kernel_file(FEATURES).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_release_that_was_not_tested_falls_back_to_plain_numba(folder: Path) -> None:
     program = """
 import importlib.metadata

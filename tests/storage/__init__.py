@@ -1,4 +1,4 @@
-"""The published numbers of the providers, written out here so that the profile files are checked against them."""
+"""Published numbers of the providers, for comparison with the profile files."""
 
 from dataclasses import dataclass, replace
 

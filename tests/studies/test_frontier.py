@@ -117,7 +117,7 @@ def test_keys_of_whole_numbers_stay_whole(config: Path) -> None:
         ({"vary": "storage.provider"}, "--from: is missing"),
         ({"until": "success(maintenence) < 95%"}, "unknown class 'maintenence'; did you mean 'maintenance'?"),
         ({"until": "success(ingest, fast_apend) < 95%"}, "unknown operation 'fast_apend'; did you mean 'fast_append'?"),
-        ({"until": "sucess < 95%"}, "there is no metric 'sucess'"),
+        ({"until": "sucess < 95%"}, "unknown metric 'sucess'"),
         ({"until": "throughput < 95% of A"}, "there is no baseline A"),
         ({"from": 10.0, "to": 10.0}, "10 should be below --to 10"),
         ({"from": -1.0}, "--from: should be greater than 0 (is -1.0)"),

@@ -1,4 +1,4 @@
-"""The state of a table: manifests that accumulate and are merged, snapshots that are made and expired, and its history."""
+"""State of a table: manifests that accumulate and are merged, snapshots that are committed and expired, and its history."""
 
 from __future__ import annotations
 

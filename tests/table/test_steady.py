@@ -15,7 +15,7 @@ DAY_MS = 86_400_000.0
 
 
 class Draws:
-    """Uniforms in a row, the last one again and again."""
+    """Sequence of uniform random numbers, whose last one repeats."""
 
     def __init__(self, *values: float) -> None:
         self.values = list(values)

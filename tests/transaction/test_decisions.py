@@ -1,7 +1,7 @@
-"""The decisions of the specification, one after the other, as exact scenarios.
+"""Decisions of the specification as exact scenarios.
 
-Unless a test says otherwise, a transaction reads the catalog, works for ``RUNTIME`` and commits; others commit while it works, so
-that its first attempt fails.
+Unless a test states otherwise, a transaction reads the catalog, works for ``RUNTIME`` and commits; other writers commit while it
+works, so that its first attempt fails.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def overwrite(*tables: int, partitions: dict[int, frozenset[int]] | None = None)
 def commits(
     catalog: CASCatalog, *tables: int, start_ms: float = 10.0, partitions: dict[int, frozenset[int]] | None = None
 ) -> dict[float, Callable[[], object]]:
-    """Commits of others to these tables, a millisecond apart."""
+    """Return commits of other writers to these tables, one millisecond apart."""
     return {start_ms + i: partial(commit_to, catalog, table_id, partitions=partitions) for i, table_id in enumerate(tables)}
 
 
@@ -225,7 +225,7 @@ def test_d4_the_number_of_manifests_is_drawn_from_the_conflict_stream() -> None:
 
 
 def restarting(max_restarts: int, conflicts: int) -> tuple[TransactionResult, CASCatalog]:
-    """An overwrite that restarts, with a real conflict in each of its first so many rounds."""
+    """Return an overwrite that restarts, with a real conflict in each of its first ``conflicts`` rounds."""
     catalog = cas_catalog()
     round_ms = FIRST_FAILURE + CATALOG_READ + LIST_READ
     others = {
@@ -269,7 +269,7 @@ def test_d4_a_restarted_operation_has_its_retries_anew() -> None:
 
 
 def outrun(catalog: CASCatalog, times: int, table_id: int = 0) -> dict[float, Callable[[], object]]:
-    """Commits of another to a table that is not written, so that each of the first attempts fails and retries are short."""
+    """Return commits of another writer to a table that is not written, so that the first attempts fail and retries are short."""
     retry_ms = CATALOG_READ + FAILED_CAS
     return {FIRST_FAILURE - 30.0 + i * retry_ms: partial(commit_to, catalog, table_id) for i in range(times)}
 
@@ -515,7 +515,7 @@ def test_d18_the_first_attempt_is_made_against_the_snapshot_of_the_start() -> No
 
 
 def in_groups(streams: bool) -> tuple[TransactionResult, CASCatalog]:
-    """A transaction of group 1 while group 0 commits twice."""
+    """Run a transaction of group 1 while group 0 commits twice."""
     catalog = CASCatalog(fixed_provider(), 2, (1, 1), table_groups=(0, 1))
     commit_to(catalog, 0)
     txn = FastAppendTransaction(1, 0.0, RUNTIME, frozenset({1}), group=1)

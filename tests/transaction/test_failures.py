@@ -1,4 +1,4 @@
-"""Failures: nothing is installed that the rows do not account for, and each way to deal with a lost answer does what it says."""
+"""Failures: rows account for all installed commits, and each reaction to a lost response works as documented."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_contradicting_keys_of_a_service_are_refused(catalog: Tree, message: str
 
 
 def test_a_commit_that_is_sent_again_relies_on_what_its_client_saw() -> None:
-    """A server that applied it to a later state, and refused it for its size, finds it moved again."""
+    """A server that applied the commit to a later state, and rejected it for its size, detects that the table has moved again."""
     table = {"T_TABLE_METADATA": {"read": {"mean": 3.0, "stddev": 0.0}, "write": {"mean": 3.0, "stddev": 0.0}}}
     assert_engines_agree(
         {

@@ -1,7 +1,7 @@
-"""What operations cost on Iceberg's commit path, attempt by attempt: 4, 7 and 12 commits of others since the start.
+"""Costs of operations on Iceberg's commit path by attempt, after 4, 7 and 12 concurrent commits.
 
-The operation writes partition 5 of a table of three manifests, two of which hold files that it removes. Others commit elsewhere
-(partition 9), around it (1 and 9, so that a manifest's range of partitions cannot tell), or to the same partition.
+The operation writes partition 5 of a table with three manifests, two of which contain files that it removes. Concurrent commits
+write elsewhere (partition 9), around it (1 and 9, so that the partition range of a manifest includes 5), or to the same partition.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def test_history_that_was_expired_cannot_be_validated() -> None:
 
 
 def test_a_table_that_did_not_move_costs_nothing_again() -> None:
-    """Somebody commits to another table of the group: the retry reads the catalog and commits."""
+    """Another table of the group changes: the retry reads the catalog and commits."""
     from endive.catalog import InstantCatalog
     from endive.conflict_detector import ProbabilisticConflictDetector
     from endive.randomness import Stream

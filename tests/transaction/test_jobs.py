@@ -1,4 +1,4 @@
-"""Jobs with several commits (partial progress of a compaction): known answers, in both engines."""
+"""Jobs with several commits (partial progress of a compaction): known answers on both engines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RUNTIME, JOBS_EVERY = 8_000.0, 20_000.0
 
 
 def compaction(duration_ms: float = JOBS_EVERY, deletes: dict[str, Any] | None = None, **keys: Any) -> dict[str, Any]:
-    """A compaction of 8 s every 20 s, beside deletes if there are any; every access takes 10 ms."""
+    """Return a compaction of 8 s every 20 s, optionally with concurrent deletes; every access takes 10 ms."""
     latency = {"mean": 10.0, "stddev": 0.0}
     both = {"read": latency, "write": latency}
     fixed = {"distribution": "fixed", "value": RUNTIME}
@@ -58,7 +58,7 @@ def test_commits_are_spread_over_the_runtime_and_only_the_first_one_loads_the_ta
 
 @both_engines
 def test_every_commit_validates_from_the_start_of_the_job(engine: Engine) -> None:
-    """One delete a second: the commits after 2, 4, 6 and 8 s read the lists of 2, 4, 6 and 8 snapshots."""
+    """With one delete per second, the commits after 2, 4, 6 and 8 s read the lists of 2, 4, 6 and 8 snapshots."""
     deletes = {"periodic": {"interval_ms": 1_000.0, "phase_ms": 500.0}}
     tree = compaction(JOBS_EVERY, deletes, commits_per_job=4, real_conflict_probability=0.0)
     rows = commits_of(engine, tree)
@@ -77,7 +77,7 @@ def test_a_job_does_not_conflict_with_its_own_commits(engine: Engine) -> None:
 
 @both_engines
 def test_a_job_ends_when_more_commits_fail_than_it_tolerates(engine: Engine) -> None:
-    """The only delete comes between the second and the third of five commits: these three fail."""
+    """The only delete is between the second and the third of five commits, so the last three fail."""
     once = {"periodic": {"interval_ms": 1e6, "phase_ms": 4_000.0}}
 
     def statuses(**keys: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""The account of a transaction: status, times, counts and events, of whoever comes through the commit protocol."""
+"""Account of a transaction: status, times, counts and events."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ Scenario = tuple[list[Transaction], StoredCatalog, ConflictDetector, CommitPolic
 
 @st.composite
 def scenarios(draw: st.DrawFn) -> Scenario:
-    """Some transactions on a few hot tables. Failures take as long as successes, so that a step is one latency."""
+    """Draw transactions on a few contended tables. Failures take as long as successes, so that a step is one latency."""
     seed = draw(st.integers(0, 2**32))
     latency = UniformLatency(1.0, 30.0)
     profile = StorageProfile("uniform", 0.0, {"*": latency}, {"*": latency}, cas=latency, append=latency)
@@ -249,7 +249,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 
 
 def run_all(scenario: Scenario) -> tuple[list[TransactionResult], list[int], StoredCatalog]:
-    """Results, the number of latencies that each transaction yielded, and the catalog afterwards."""
+    """Run a scenario; return the results, the number of latencies of each transaction, and the final catalog."""
     txns, catalog, detector, policy, ml_append_mode, max_retries, storage = scenario
     lists = ManifestLists(len(catalog.tables), seal_threshold_bytes=100)
     steps = [
@@ -312,7 +312,7 @@ BOUNDARIES = [
     COMMIT_STARTS + LIST_READ + FILE_WRITE,
     COMMIT_STARTS + ATTEMPT_IO,
 ]
-"""When the steps of an undisturbed transaction end, but for the last."""
+"""End times of the steps of a transaction without contention, except the last."""
 
 
 @pytest.mark.parametrize(
@@ -468,7 +468,7 @@ def test_tracing_changes_nothing() -> None:
 
 
 class Compaction(Transaction):
-    """An operation with costs of its own: it reads metadata and manifests at each attempt and more for each snapshot between."""
+    """Custom operation that reads metadata and manifests at each attempt, and more per concurrent snapshot."""
 
     operation_type: ClassVar[str] = "compaction"
 
@@ -504,7 +504,7 @@ def test_a_transaction_of_one_s_own_pays_its_own_costs() -> None:
 
 
 class EveryOther(ConflictDetector):
-    """A detector that keeps what it was asked and calls every second overlap real."""
+    """Detector that records its arguments and reports every second overlap as a real conflict."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[int, int, int]] = []
@@ -536,7 +536,7 @@ def test_a_detector_of_one_s_own_is_not_asked_about_appends() -> None:
 
 
 class AnyChange(ValidatedOverwriteTransaction):
-    """An overwrite for which any change of its tables is an overlap, whatever the partitions."""
+    """Overwrite for which any change of its tables is an overlap, in all partitions."""
 
     def has_write_overlap(self, old_snapshot: CatalogSnapshot, new_snapshot: CatalogSnapshot) -> bool:
         return old_snapshot.seq != new_snapshot.seq
@@ -562,7 +562,7 @@ def test_the_partition_detector_aborts_an_overwrite_of_the_same_partition_alone(
 
 
 class Ramp(StorageProvider):
-    """A store of one's own, of the five operations alone: each access takes a millisecond more than the one before."""
+    """Custom object store with the five operations only: each access takes a millisecond longer than the previous one."""
 
     name = "ramp"
     min_latency_ms = 0.0
@@ -612,7 +612,7 @@ def test_a_batch_on_a_store_of_one_s_own_takes_as_long_as_its_slowest() -> None:
 
 
 class Flaky(Catalog):
-    """A catalog of one's own that refuses a number of commits before it takes one, each in three steps."""
+    """Custom catalog that rejects some commits before it accepts one, each in three steps."""
 
     def __init__(self, refusals: int) -> None:
         self.refusals = refusals

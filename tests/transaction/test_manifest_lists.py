@@ -1,4 +1,4 @@
-"""Appended manifest lists (ML+): where entries land, when lists are sealed, and which entries survive a conflict."""
+"""Appended manifest lists (ML+): positions of entries, sealing of lists, and entries that remain valid after a conflict."""
 
 from __future__ import annotations
 
@@ -338,7 +338,7 @@ def test_transactions_share_the_lists_that_they_are_given() -> None:
 
 
 def test_a_rewritten_list_is_not_taken_for_the_one_before() -> None:
-    """Whoever saw the first list's beginning must not land in the second list by chance."""
+    """A transaction that read the first list must not append to the second list by chance."""
     lists = ManifestLists(1, seal_threshold_bytes=1)
     seen_at_first, _ = lists.end_of(0)
     lists.append(0, seen_at_first, ENTRY)

@@ -1,4 +1,4 @@
-"""Operations: what each costs, whether its data can conflict, and what counts as an overlap."""
+"""Operations: their costs, whether they can conflict, and overlaps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WRITING = [FastAppendTransaction, MergeAppendTransaction, ValidatedOverwriteTran
 
 
 def snapshot(*tables: tuple[int, ...]) -> CatalogSnapshot:
-    """A snapshot of tables given as version, then partition versions."""
+    """Return a snapshot of tables, each given as version and partition versions."""
     return CatalogSnapshot(0, tuple(TableMetadata(i, v, len(p), tuple(p)) for i, (v, *p) in enumerate(tables)), 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Two transactions, step by step, in the catalog modes: who pays what when the second finds the first has committed."""
+"""Two transactions step by step with each catalog mode: costs if the first commits before the second."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def run_both(
     manifest_lists: ManifestLists | None = None,
     policy: CommitPolicy | None = None,
 ) -> tuple[TransactionResult, TransactionResult]:
-    """Both transactions on one catalog; with manifest lists, entries are appended to them."""
+    """Run both transactions on one catalog; with manifest lists, append entries to them."""
     storage = fixed_provider()
     steps = [
         txn.execute(
@@ -219,7 +219,7 @@ def test_a_real_conflict_that_may_not_merge_aborts_and_leaves_its_entry_behind(
 
 @pytest.mark.parametrize("make_catalog", [cas_catalog, log_catalog])
 def test_a_false_conflict_leaves_the_entry_valid(make_catalog: Callable[[], StoredCatalog]) -> None:
-    """Appends to the same partition overlap, and both stand: the second writes its manifest again, and appends no other entry."""
+    """Appends to the same partition overlap without a conflict: the second rewrites its manifest, but appends no other entry."""
     catalog, lists = make_catalog(), ManifestLists(2)
     first = FastAppendTransaction(1, 0.0, RUNTIME, frozenset({A}), {A: P1})
     second = FastAppendTransaction(2, LATER_MS, RUNTIME, frozenset({A}), {A: P1})

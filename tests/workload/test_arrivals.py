@@ -1,4 +1,4 @@
-"""Arrival processes: writers, schedules, traces, and classes that begin later and end sooner. Both engines run each."""
+"""Arrival processes: writers, schedules, traces, and classes with start and end, on both engines."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ both_engines = pytest.mark.parametrize("engine", ENGINES)
 
 
 def run_of(cls: Tree, duration_ms: float = 10_000.0, **catalog: Any) -> Tree:
-    """A run of one class on a store that answers in a millisecond."""
+    """Return a run of one class on an object store with 1 ms latency."""
     return {
         "simulation": {"duration_ms": duration_ms, "seed": 5},
         "storage": {"provider": "instant"},

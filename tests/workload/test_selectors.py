@@ -32,7 +32,7 @@ def zipf_probabilities(n: int, alpha: float) -> list[float]:
 
 
 def single_picks(selector: Selector, total: int, n: int, seed: int = 1) -> list[int]:
-    """How often each item comes out when one is selected."""
+    """Count the selections of each item if one item is selected at a time."""
     rng = Stream(run_key(seed))
     counts = [0] * total
     for _ in range(n):

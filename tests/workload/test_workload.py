@@ -67,7 +67,7 @@ def transactions(config: WorkloadConfig, n: int, seed: int = 42) -> list[Transac
 
 @dataclass(frozen=True)
 class Facts:
-    """All that a transaction is, but for its id."""
+    """All properties of a transaction except its id."""
 
     workload_class: str
     operation: type[Transaction]
@@ -348,7 +348,7 @@ SHARED = ("submit_ms", "operation", "runtime_ms", "read", "partitions")
 
 
 class TestCommonRandomNumbers:
-    """A change of one thing leaves all the others as they were."""
+    """Changes of one part of a workload do not affect other parts."""
 
     @pytest.mark.parametrize(
         ("changed", "changes"),

@@ -18,11 +18,11 @@ RESULTS = Path(__file__).parents[1] / "results" / "clients.json"
 OBSERVED, CONTENTION, MIXED, FAILURES = "observed", "contention", "mixed", "failures"
 ADVICE = "advice"
 MIXABLE = ("pyiceberg-rest",)
-"""Clients whose rivals the lab can be: those that commit to its catalog."""
+"""Clients that commit to the lab's catalog, so that the lab can simulate concurrent commits."""
 
 
 def main() -> None:
-    """Run a mode for the clients of the command line, or for all, and write the results."""
+    """Run a mode for the clients on the command line (default: all), and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("mode", choices=["observe", "contend", "mix", "advise", "fail"])
     parser.add_argument("clients", nargs="*", help=f"clients: {', '.join(CLIENTS)}; contend needs their observations")
@@ -73,7 +73,7 @@ def _contend(name: str, given: argparse.Namespace) -> None:
 
 
 def _store(path: Path, change: Any) -> None:
-    """Change the stored results: those of other clients remain."""
+    """Update the stored results, and keep the results of other clients."""
     results = json.loads(path.read_text()) if path.exists() else {}
     change(results)
     path.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")

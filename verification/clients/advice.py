@@ -1,4 +1,4 @@
-"""The advice of ``endive tune`` and its runner-up, run by real writers: PyIceberg on the REST catalog of the lab, scaled.
+"""Run the advice of ``endive tune`` and its runner-up with real writers: PyIceberg on the lab's REST catalog, scaled.
 
 ``tune`` sees the latencies of the lab and nothing of the real runs. The order of the two settings must be the same in both.
 """
@@ -26,14 +26,14 @@ CLIENT = "pyiceberg-rest"
 FLEET = "fleet"
 LATENCY_MS = 100.0
 _NO_OTHERS = ("expiry",)
-"""A group of settings that writers do not have, so that only the given keys are searched."""
+"""Setting group that these writers do not have, so that only the given keys are searched."""
 CPU_MS = 10.0
-"""CPU time of a client per access, as an assumption: the lab and the clients share two cores."""
+"""Assumed client CPU time per access; the lab and the clients share two cores."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A fleet of periodic writers, the objective of ``tune``, its condition, and the values to search by key."""
+    """Fleet of periodic writers, the objective of ``tune``, its condition, and the values to search by key."""
 
     name: str
     writers: int
@@ -52,7 +52,7 @@ SCENARIOS = (
 
 
 def describe(scenario: Scenario) -> dict[str, Any]:
-    """Return the configuration of a scenario: PyIceberg on a REST catalog, every access as slow as in the lab."""
+    """Return the configuration of a scenario: PyIceberg on a REST catalog, with the latencies of the lab."""
     access = {"mean": LATENCY_MS, "stddev": 0.0}
     both = {"read": access, "write": access}
     service = {"median": LATENCY_MS, "sigma": 0.0}
@@ -84,9 +84,9 @@ def describe(scenario: Scenario) -> dict[str, Any]:
 
 
 def compare_advice(scenario: Scenario, seconds: float) -> dict[str, Any]:
-    """Tune a scenario, run the advice and the runner-up with real writers, and return what both give.
+    """Tune a scenario, run the advice and the runner-up with real writers, and return both results.
 
-    The runner-up is the file as it is: with few values to choose from, it is what remains beside the advice in the last comparison.
+    The runner-up is the unchanged file: with few values to search, it is the other candidate of the last comparison.
     """
     tree = describe(scenario)
     keys = {f"workload.{FLEET}.{key}": list(values) for key, values in scenario.vary.items()}
@@ -106,14 +106,14 @@ def compare_advice(scenario: Scenario, seconds: float) -> dict[str, Any]:
 
 
 def apply(tree: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the class of the writers with settings of ``tune``."""
+    """Return the class of the writers with the settings of ``tune``."""
     changed = deepcopy(tree["workload"][FLEET])
     changed.update({key.removeprefix(f"workload.{FLEET}."): value for key, value in settings.items()})
     return dict(changed)
 
 
 def run_fleet(fleet: Mapping[str, Any], seconds: float) -> dict[str, float | None]:
-    """Run the writers of a class; return success, p95 of the time to commit (an abort counts as never) and commits per second."""
+    """Run the writers of a class; return success, p95 of the time to commit (infinite for aborts) and commits per second."""
     names = [f"writer-{number}" for number in range(fleet["writers"])]
     with open_lab(lab_settings(LATENCY_MS), names) as lab:
         done = _run_writers(fleet, lab, names, seconds)
@@ -128,7 +128,7 @@ def run_fleet(fleet: Mapping[str, Any], seconds: float) -> dict[str, float | Non
 
 
 def _is_better(one: float | None, other: float | None, *, more: bool) -> bool:
-    """Return whether a value is at least as good as another one; None is worse than every number."""
+    """Return whether a value is at least as good as another value; None is worse than every number."""
     if one is None or other is None:
         return other is None
     return one >= other if more else one <= other
@@ -161,7 +161,7 @@ def _run_writers(fleet: Mapping[str, Any], lab: Lab, names: list[str], seconds: 
 def run_periodic(
     number: int, fleet: Mapping[str, Any], seconds: float, environment: Mapping[str, str], start: Any, done: Any
 ) -> None:
-    """Append at every slot of a writer until the time is over; a slot that comes while the writer is busy is missed."""
+    """Append at every scheduled time of a writer until the end of the run; a busy writer misses its scheduled time."""
     every_s = fleet["every_ms"] / 1e3
     offsets = {
         "aligned": 0.0,

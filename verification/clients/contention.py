@@ -1,8 +1,8 @@
-"""Closed loops of real writers in the lab, and the same loops simulated with the protocol that was observed.
+"""Run closed loops of real writers in the lab, and simulate the same loops with the observed protocol.
 
-On a machine with few cores, CPU time of the clients and of the lab adds to every access. The simulation gets the mean and the
-standard deviation of the time per access that were measured in the same cell, and the CPU time before and after the requests of a
-commit as think time. Which writer loses, and how often, follows from the protocol alone.
+On a machine with few cores, CPU time of the clients and of the lab adds to every access. The simulation uses the mean and the
+standard deviation of the time per access measured in the same cell, and the CPU time before and after the requests of a commit as
+think time. The protocol alone determines which writers lose, and how often.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ WRITERS = (1, 2, 4, 8, 16)
 MIXED_WRITERS = (2, 4, 8)
 SEEDS = range(20)
 _START_S = 60.0
-"""Time for which rivals are planned beyond the length of a run: they start before the real writers do."""
+"""Time in seconds by which planned concurrent commits exceed a run, because they start before the real writers."""
 _DOCUMENTED = ("lance", "icechunk")
-"""Clients whose retries are those of the built-in protocol of this name."""
+"""Clients whose retry settings are taken from the built-in protocol of this name."""
 WRITERS_CLASS = "writers"
 RIVAL_TABLE = ((NAMESPACE,), TABLE)
 METRICS = ("attempts_per_commit", "success", "commits_per_s", "p95_ms")
@@ -75,14 +75,14 @@ class Loop:
 
 
 def lab_settings(latency_ms: float) -> LabSettings:
-    """Return a lab in which every request takes the same time, and takes effect at its end."""
+    """Return a lab in which every request has the same latency and takes effect at its end."""
     latency = FixedLatency(latency_ms)
     service = ServiceSettings(network=FixedLatency(0.0), load=latency, commit=latency, check=latency)
     return LabSettings(replace(observing_behavior(latency_ms), service=service))
 
 
 def run_loop(loop: Loop, rivals: Sequence[RivalCommit] = ()) -> dict[str, float]:
-    """Run real writers, and rivals if given; return what ``METRICS`` lists, the standard error of attempts, and time per access."""
+    """Run real writers, with any concurrent commits; return ``METRICS``, the standard error of attempts, and time per access."""
     names = [f"writer-{number}" for number in range(loop.writers)]
     with TemporaryDirectory(prefix="endive-catalog-") as folder, open_lab(lab_settings(loop.latency_ms), names) as lab:
         opened_s = time.monotonic()
@@ -102,7 +102,7 @@ def run_loop(loop: Loop, rivals: Sequence[RivalCommit] = ()) -> dict[str, float]
 
 
 class _Commit:
-    """A commit of a writer: its requests, and the times of the process, in seconds of the system's monotonic clock."""
+    """Commit of a writer: its requests, and the times of the process in seconds of the system's monotonic clock."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class _Commit:
 
     @property
     def span(self) -> tuple[float, float, str]:
-        """Time of the first request and of the last response, relative to the end of the loop, and the error."""
+        """Times of the first request and the last response, relative to the end of the loop, and the error."""
         first, last = self.requests[0].time_ms, max(each.end_ms for each in self.requests)
         offset = self._opened_s - self._deadline
         return first / 1e3 + offset, last / 1e3 + offset, self._error
@@ -133,14 +133,14 @@ class _Commit:
 
     @property
     def outside_ms(self) -> float:
-        """Time before the first request and after the last response: CPU time of the client, which is part of its think time."""
+        """Client CPU time before the first request and after the last response, which is part of the think time."""
         first, last, _ = self.span
         return 1e3 * (self._end - self._start - (last - first))
 
     def access_times_ms(self) -> Iterator[float]:
-        """Give the time from each request to the next: latency of the lab, and CPU time of client and lab.
+        """Return the time from each request to the next: latency of the lab, and CPU time of client and lab.
 
-        Requests after a lost attempt are left out, because the client waits between them, and those that run at the same time.
+        Concurrent requests, and requests after a failed attempt, before which the client waits, are excluded.
         """
         for before, after in pairwise(self.requests):
             if before.event.outcome != "ok":
@@ -152,7 +152,7 @@ class _Commit:
 def start_writers(
     loop: Loop, context: ForkServerContext, first: Mapping[str, str], environments: Sequence[Mapping[str, str]]
 ) -> list[tuple[str, float, list[tuple[float, float, str]]]]:
-    """Make the table with a first commit, start all writers, and start their loops at the same time; return all commits."""
+    """Create the table with a first commit, start all writers, and start their loops at the same time; return all commits."""
     maker = context.Process(target=run_job, args=(loop.client, first))
     maker.start()
     maker.join()
@@ -234,12 +234,12 @@ def loop_document(loop: Loop, protocol: Path, job_requests: int, rivals: int = 0
 
 
 def simulate_loop(loop: Loop, protocol: Path, job_requests: int, rivals: int = 0) -> list[dict[str, float]]:
-    """Simulate a loop for several seeds; return the metrics of the class ``writers`` of each."""
+    """Simulate a loop for several seeds; return the metrics of the class ``writers`` for each seed."""
     return simulate_document(loop, loop_document(loop, protocol, job_requests, rivals))
 
 
 def simulate_document(loop: Loop, document: Document) -> list[dict[str, float]]:
-    """Simulate a configuration for several seeds; return the metrics of the class ``writers`` of each."""
+    """Simulate a configuration for several seeds; return the metrics of the class ``writers`` for each seed."""
     return [
         _measure_rows(loop, Simulation(build_simulation_config(document, seed_override=seed)).run().to_table()) for seed in SEEDS
     ]
@@ -285,9 +285,9 @@ def compare_loops(
 
 
 def mix_loops(client: str, observed: dict[str, Any], seconds: float, latency_ms: float) -> list[dict[str, Any]]:
-    """Run N writers, all of them real and half of them rivals of the lab, and simulate them; return attempts per commit for each N.
+    """Run N writers, all real or half of them simulated by the lab, and simulate them; return attempts per commit for each N.
 
-    Rivals commit at their times in the simulation, which has the time per access that was measured with real writers.
+    The lab commits at the times of the simulation, which uses the time per access measured with real writers.
     """
     cells = []
     with TemporaryDirectory(prefix="endive-protocol-") as folder:
@@ -321,7 +321,7 @@ def mix_loops(client: str, observed: dict[str, Any], seconds: float, latency_ms:
 
 
 def _attempts(measured: dict[str, float]) -> dict[str, float]:
-    """Return attempts per commit with half the width of their 95% interval."""
+    """Return attempts per commit with the half width of the 95% interval."""
     return {
         "attempts_per_commit": round(measured["attempts_per_commit"], 3),
         "half_width": round(1.96 * measured["attempts_error"], 3),
@@ -330,9 +330,9 @@ def _attempts(measured: dict[str, float]) -> dict[str, float]:
 
 
 def _with_documented_retries(client: str, text: str) -> str:
-    """Return an observed protocol with the retries of the built-in one, whose source is the client's code.
+    """Return an observed protocol with the retries of the built-in protocol, which come from the client's code.
 
-    Waits that are drawn at random, or depend on the duration of an attempt, cannot be observed in one run of retries.
+    Waits that are random, or depend on the duration of an attempt, cannot be observed in one series of retries.
     """
     if client not in _DOCUMENTED:
         return text

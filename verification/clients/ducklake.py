@@ -1,4 +1,4 @@
-"""Closed loops of DuckLake on PostgreSQL: the proxy delays every message, and the simulation runs the built-in protocol."""
+"""Run closed loops of DuckLake on PostgreSQL, with a proxy that delays every message, and simulate the built-in protocol."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from verification.iceberg.postgres import postgres_server
 CLIENT = "ducklake"
 _INSERT = 'INSERT INTO "public".ducklake_snapshot '
 _MESSAGES = 13
-"""Messages of an append that loses no race."""
+"""Number of messages of an append without a conflict."""
 
 
 def run_loop(loop: Loop) -> dict[str, float]:
-    """Run real writers, each with a connection of its own; return what ``METRICS`` lists, and time per message."""
+    """Run real writers, each with a separate connection; return ``METRICS`` and time per message."""
     names = [f"writer-{number}" for number in range(loop.writers)]
     with (
         TemporaryDirectory(prefix="endive-lake-") as folder,
@@ -55,7 +55,7 @@ def run_loop(loop: Loop) -> dict[str, float]:
 
 
 def _gaps_ms(statements: Sequence[Statement]) -> list[float]:
-    """Return the time from each message to the next, without those after a lost attempt, before which the client waits."""
+    """Return the time from each message to the next, except after a failed attempt, when the client backs off."""
     gaps = []
     for before, after in pairwise(statements):
         if "ROLLBACK" in after.text:
@@ -65,7 +65,7 @@ def _gaps_ms(statements: Sequence[Statement]) -> list[float]:
 
 
 def simulate_loop(loop: Loop) -> list[dict[str, float]]:
-    """Simulate a loop for several seeds: a message takes one access, the batch and COMMIT two."""
+    """Simulate a loop for several seeds: a message takes one access, the batch and COMMIT take two."""
     access = {"median": loop.latency_ms, "sigma": 0.0}
     think = {"distribution": "exponential", "mean": loop.think_ms} if loop.think_ms else {"distribution": "fixed", "value": 0.0}
     document: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Writers under 503s, lost and slow responses: data that was committed twice, or against a reported error, is named."""
+"""Run writers under 503 errors, lost and slow responses; report duplicate data and commits that were reported as failed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ COUNTS: dict[str, Callable[[], int]] = {
 
 
 def check_failures(client: str) -> dict[str, Any]:
-    """Let writers of a client commit under failures; return what they reported, what is in the table, and what the check names."""
+    """Run writers of a client under failures; return their reports, the content of the table, and the findings of the check."""
     names = [f"writer-{number}" for number in range(WRITERS)]
     context = warm_context([client])
     with open_lab(LabSettings(Behavior(failures=FAILURES, seed=1)), names) as lab:
@@ -93,7 +93,7 @@ def _create(client: str, lab: Lab, context: Any) -> None:
 
 
 def commit_often(client: str, environment: Mapping[str, str], done: Any) -> None:
-    """Commit several times; put the error of each commit into a queue, empty if there is none."""
+    """Commit several times; put the error of each commit into a queue, or an empty text."""
     os.environ.update(environment)
     errors = []
     for _ in range(COMMITS // WRITERS):
@@ -106,7 +106,7 @@ def commit_often(client: str, environment: Mapping[str, str], done: Any) -> None
 
 
 def count_rows(client: str, environment: Mapping[str, str], done: Any) -> None:
-    """Put the number of rows of the table into a queue; reads fail now and then."""
+    """Put the number of rows of the table into a queue; retry reads that fail."""
     os.environ.update(environment)
     for _ in range(_READS):
         with suppress(Exception):

@@ -1,4 +1,4 @@
-"""One commit of each client: it creates its table if there is none, and appends three rows.
+"""Make one commit with each client: create the table if it does not exist, and append three rows.
 
 `python -m verification.clients.jobs CLIENT` makes one commit, with the addresses of the lab in its environment.
 """
@@ -19,7 +19,7 @@ NAMESPACE = "db"
 LAKE_DATABASE, LAKE_DATA = "VERIFICATION_LAKE_DATABASE", "VERIFICATION_LAKE_DATA"
 """Variables with the address of DuckLake's database, and the folder of its data files."""
 _PATIENT = {"s3.request-timeout": "60"}
-"""PyArrow repeats a request after 3 s; a request that is held for rivals takes longer."""
+"""PyArrow timeout that exceeds the time of a request that the lab delays; the default of 3 s would resend it."""
 
 
 def make_rows() -> Any:
@@ -45,7 +45,7 @@ def commit_pyiceberg_rest(table: str) -> None:
 
 
 def append_rows(environment: Mapping[str, str], table: str, properties: Mapping[str, str] | None = None) -> None:
-    """Append rows with PyIceberg to a table of the lab's catalog; a new table gets the properties."""
+    """Append rows with PyIceberg to a table of the lab's catalog; the properties apply to a new table."""
     from pyiceberg.catalog import load_catalog
 
     given = environment  # PyIceberg reads its own variables when it is imported
@@ -112,7 +112,7 @@ def _attach_catalog() -> Any:
 
 
 def _duckdb(*extensions: str) -> Any:
-    """Return a connection with extensions from PyPI, which are not downloaded."""
+    """Return a DuckDB connection with extensions from PyPI, without downloads."""
     from importlib import import_module
 
     import duckdb
@@ -154,7 +154,7 @@ def commit_icechunk(table: str) -> None:
 
 
 def commit_ducklake(table: str) -> None:
-    """Append through the connection of this process, which it keeps as long-lived writers do."""
+    """Append through the connection of this process, which stays open as in long-lived writers."""
     import duckdb
 
     lake, insert = _attach_lake(), f"INSERT INTO lake.{table} SELECT * FROM range(3)"

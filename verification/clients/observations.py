@@ -1,4 +1,4 @@
-"""Observed protocols of clients: requests of further commits, and objects of an attempt as the built-in paths count them."""
+"""Observe protocols of clients, and compare them with further commits and with the object counts of the built-in paths."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ The server of a REST catalog reads and writes metadata files, so that they are l
 
 @contextmanager
 def client_commands(name: str) -> Iterator[tuple[list[str], list[str]]]:
-    """Give the command that makes one commit of a client, and that of its rivals.
+    """Return the command that makes one commit of a client, and the command of concurrent commits.
 
-    Rivals of Iceberg's Java library commit with PyIceberg, because a JVM takes 2 s of CPU time to start.
+    Concurrent commits to tables of Iceberg's Java library use PyIceberg, because a JVM takes 2 s of CPU time to start.
     """
     if name != JAVA:
         with warm_command(name, warm_context([name])) as command:
@@ -65,7 +65,7 @@ def client_commands(name: str) -> Iterator[tuple[list[str], list[str]]]:
 
 
 def observe_client(name: str, checks: int) -> dict[str, Any]:
-    """Observe a client; return its protocol, how many further commits it predicts, and the comparison with counted objects."""
+    """Observe a client; return its protocol, the number of predicted further commits, and the comparison of object counts."""
     with client_commands(name) as (command, rivals):
         observer = Observer(command, lambda text: print(f"{name}: {text}", flush=True), rivals)
         with _new_lab(observer) as lab:
@@ -93,14 +93,14 @@ def observe_client(name: str, checks: int) -> dict[str, Any]:
 
 @contextmanager
 def _new_lab(observer: Observer) -> Iterator[Lab]:
-    """Open a lab, with a directory for a catalog outside of it."""
+    """Open a lab, with a directory for an external catalog."""
     with TemporaryDirectory(prefix="endive-catalog-") as folder, observer.open_lab(10) as lab:
         os.environ["VERIFICATION_DIRECTORY"] = folder
         yield lab
 
 
 def _batches(checks: int) -> list[int]:
-    """Return the number of checks for each table: 10 at most, before the 100th version, at which delta-rs writes a checkpoint."""
+    """Return the number of checks per table: at most 10, before version 100, at which delta-rs writes a checkpoint."""
     return [min(10, checks - start) for start in range(0, checks, 10)]
 
 
@@ -126,13 +126,13 @@ def _undisturbed(observation: Observation) -> Trial:
 
 
 def _data_requests(observation: Observation) -> int:
-    """Return the number of requests for data files of a commit, which are part of the job."""
+    """Return the number of requests of a commit for data files, which are part of the job."""
     trial = _undisturbed(observation)
     return len(trial.requests) - 1 - sum(map(len, split_phases(trial, observation.folder).values()))
 
 
 def _job_ms(observation: Observation) -> float:
-    """Return the time of a commit in which no request is under way: client CPU time."""
+    """Return the time of a commit without a request in progress: client CPU time."""
     idle, end = 0.0, _undisturbed(observation).requests[0].end_ms
     for each in _undisturbed(observation).requests[1:]:
         idle, end = idle + max(0.0, each.time_ms - end), max(end, each.end_ms)
@@ -140,7 +140,7 @@ def _job_ms(observation: Observation) -> float:
 
 
 def compare_objects(name: str, trials: tuple[Trial, ...]) -> dict[str, Any]:
-    """Compare the objects that a client reads and writes by attempt, if it loses once, with those of the built-in commit path."""
+    """Compare the objects that a client reads and writes per attempt, if it loses once, with the built-in commit path."""
     case, kinds = _CASES[name]
     rows = json.loads(_GOLDEN.read_text())["rows"]
     golden = next(row for row in rows if row["mode"] == "counts" and row["case"] == case)

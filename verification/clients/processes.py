@@ -1,4 +1,4 @@
-"""Processes of clients that start with their libraries loaded: they are forked from a server that has imported them.
+"""Start client processes with loaded libraries, by forking a server that has imported them.
 
 Loading its libraries takes a client 1 to 2 s of CPU time, and one observation starts 250 processes.
 """
@@ -45,7 +45,7 @@ def run_job(client: str, environment: Mapping[str, str]) -> None:
 
 @contextmanager
 def warm_command(client: str, context: ForkServerContext) -> Iterator[list[str]]:
-    """Give a command that makes one commit in a process which starts with its libraries."""
+    """Return a command that makes one commit in a process with loaded libraries."""
 
     class Asked(socketserver.StreamRequestHandler):
         def handle(self) -> None:

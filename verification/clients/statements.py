@@ -1,4 +1,4 @@
-"""A proxy of PostgreSQL on the loopback interface that delays every message of a client and records its statements."""
+"""PostgreSQL proxy on the loopback interface that delays every message of a client and records its statements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CHUNK = 1 << 16
 
 @dataclass(frozen=True)
 class Statement:
-    """A message of a client to the database: its client, its time of arrival by the event loop, and its text."""
+    """Message of a client to the database: client, time of arrival on the event loop's clock, and text."""
 
     client: str
     time_s: float
@@ -30,13 +30,13 @@ class StatementProxy:
     statements: list[Statement] = field(default_factory=list)
 
     def time_s(self) -> float:
-        """Return the present time of the event loop, by which statements are recorded."""
+        """Return the current time of the event loop, which timestamps statements."""
         return self.loop.time()
 
 
 @contextmanager
 def delaying_proxy(port: int, latency_ms: float, clients: Sequence[str]) -> Iterator[StatementProxy]:
-    """Serve a port for each client; messages reach the database ``latency_ms`` after they arrive, responses return at once."""
+    """Serve a port for each client; messages reach the database after ``latency_ms``, responses are not delayed."""
     loop = asyncio.new_event_loop()
     proxy = StatementProxy(loop)
     ready, stop = threading.Event(), asyncio.Event()

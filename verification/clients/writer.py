@@ -1,4 +1,4 @@
-"""A writer in a closed loop: it thinks, commits, and thinks again, until its time is over."""
+"""Writer in a closed loop: thinks and commits until the end of the run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def run_writer(
 ) -> None:
     """Wait for all writers, then commit in a loop; put name, deadline, and start, end and error of each commit into a queue.
 
-    The first commit goes to a table of its own, so that all libraries are loaded.
+    The first commit goes to a separate table, so that all libraries are loaded.
     """
     os.environ.update(environment)
     commit, draws = JOBS[client], random.Random(number)

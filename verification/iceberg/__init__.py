@@ -1,4 +1,4 @@
-"""Real Iceberg clients, Java and Python, whose every access to the catalog and to metadata files is counted and can be delayed.
+"""Real Iceberg clients, Java and Python, with counted and optionally delayed accesses to the catalog and to metadata files.
 
-The measured side (java, python, writers, victims) knows nothing of the simulator; predict.py asks the simulator for the same cases.
+The measuring modules (java, python, writers, victims) do not use the simulator; predict.py simulates the same cases.
 """

@@ -1,4 +1,4 @@
-"""What a client does to a table, access by access: counted by attempt, and delayed by kind."""
+"""Count the accesses of a client to a table by attempt, and delay them by kind."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _KINDS = (
 
 
 def file_kind(location: str) -> str:
-    """The kind of a file by its name, in the words of the simulator's columns; `other` are data and delete files."""
+    """Return the kind of a file by its name, in the terms of the simulator's columns; `other` for data and delete files."""
     return next((kind for pattern, kind in _KINDS if pattern.search(location)), "other")
 
 
 @dataclass(frozen=True)
 class Delays:
-    """How long each access takes, in ms; by default as long as it takes."""
+    """Minimum duration of each access, in ms; 0 by default."""
 
     catalog_read_ms: float = 0.0
     catalog_swap_ms: float = 0.0
     read_ms: float = 0.0
     write_ms: float = 0.0
-    """Of a file that is written or deleted."""
+    """Delay of a file write or delete."""
 
     def of(self, access: str) -> float:
-        """The delay of an access; that of data files is part of the runtime."""
+        """Return the delay of an access; accesses to data files have none, because they are part of the runtime."""
         if access.startswith("other"):
             return 0.0
         if access == CATALOG_READS:
@@ -50,25 +50,25 @@ NO_DELAYS = Delays()
 
 @dataclass
 class Accesses:
-    """The accesses of one operation: those before its first attempt, of each attempt, and after its success.
+    """Counts of the accesses of one operation: before its first attempt, in each attempt, and after its success.
 
-    Attempts end with a swap of the catalog's pointer. With delays, an access lasts until its delay has passed since the last one
-    ended: so the client's own computing is part of its accesses and adds no time of its own, unless it takes longer than they do.
-    The client's wait after a lost swap is not computing and is not shortened.
+    Attempts end with a swap of the catalog pointer. With delays, an access ends when its delay has passed since the end of the
+    previous access. Client CPU time is therefore part of the accesses, unless it exceeds their delays. The client's backoff after a
+    lost swap is not shortened.
 
-    State: one counter for each phase and the end of the last access, owned by this object; clients' threads call `happened`
-    in parallel.
+    State: one counter per phase and the end of the last access, owned by this object; threads of clients call `happened` in
+    parallel.
     """
 
     delays: Delays = NO_DELAYS
     phases: list[Counter[str]] = field(default_factory=lambda: [Counter()])
     last_end: float = field(default_factory=time.monotonic)
-    """When the last access ended, on the clock of `time.monotonic`."""
+    """End of the last access, on the clock of `time.monotonic`."""
     _waits: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def happened(self, access: str) -> None:
-        """Count an access and take its time."""
+        """Count an access, and wait for its delay."""
         with self._lock:
             self.phases[-1][access] += 1
         delay_ms = self.delays.of(access)
@@ -76,27 +76,27 @@ class Accesses:
             self._sleep(delay_ms)
 
     def took(self, seconds: float) -> None:
-        """Take account of an access that took its time elsewhere: what follows begins so much later."""
+        """Add the duration of an access that was executed elsewhere to the end of the last access."""
         with self._lock:
             self.last_end += seconds
 
     def work(self, runtime_ms: float) -> None:
-        """Take the time of a client's own work, after which its first attempt begins."""
+        """Wait for the runtime of a client, after which its first attempt begins."""
         self._sleep(runtime_ms)
         self.next_phase()
 
     def next_phase(self, waits: bool = False) -> None:
-        """What follows belongs to the next attempt, before which the client waits, or to what comes after the last."""
+        """Start the next phase: an attempt (after a backoff if ``waits``), or the phase after the last attempt."""
         with self._lock:
             self.phases.append(Counter())
             self._waits = waits
 
     def attempts(self) -> int:
-        """How many attempts have ended."""
+        """Return the number of attempts that have ended."""
         return len(self.phases) - 2
 
     def table(self) -> list[dict[str, int]]:
-        """The counts of each phase, in the order of names."""
+        """Return the counts of each phase, ordered by name."""
         with self._lock:
             return [dict(sorted(phase.items())) for phase in self.phases]
 

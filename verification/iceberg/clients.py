@@ -1,7 +1,7 @@
-"""Real clients that write to one table at the same time, under injected latencies.
+"""Real clients that write to one table concurrently, under injected latencies.
 
-A client loads the table, works for a while (its runtime), and commits with its library's own retries at Iceberg's defaults. Both
-libraries look alike here, so that modes two and three are written once.
+A client loads the table, works for its runtime, and commits with its library's own retries at Iceberg's defaults. Both libraries
+have the same interface here, so that modes two and three are written once.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from verification.iceberg.java_operations import Prepared
 from verification.iceberg.python import NAME, CountingCatalog, append_manifests, make_table
 
 WORKER_THREADS = 64
-"""Workers of a client library's pool. In life each client is a process with a pool of its own; here they share one."""
+"""Number of worker threads of a client library. Real clients have a pool per process; here all clients share one."""
 PYICEBERG_POOL = "PYICEBERG_MAX_WORKERS"
-"""The environment variable that sets it for PyIceberg, before its first use."""
+"""Environment variable that sets the pool size of PyIceberg; read at its first use."""
 
 
 @dataclass(frozen=True)
@@ -37,43 +37,43 @@ class Work:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an operation ended."""
+    """Outcome of an operation."""
 
     committed: bool
     attempts: int
     conflict: bool = False
-    """Whether it was given up because of a conflict, not of lost swaps."""
+    """True if the operation aborted because of a conflict, not because of lost swaps."""
 
 
 @dataclass
 class Clock:
-    """Makes a client's next operation begin where its last one ended, so that what it computes in between takes no time."""
+    """Clock that starts each operation of a client at the end of its previous one, so that CPU time in between is not counted."""
 
     _last: Accesses | None = None
 
     def accesses(self, delays: Delays) -> Accesses:
-        """Where to count the next operation."""
+        """Return the counter of the next operation."""
         self._last = Accesses(delays) if self._last is None else Accesses(delays, last_end=self._last.last_end)
         return self._last
 
 
 class Client(Protocol):
-    """One writer."""
+    """Writer."""
 
     def run(self, work: Work) -> Outcome:
-        """Load the table, work, commit."""
+        """Load the table, work, and commit."""
 
 
 class SharedTable(Protocol):
-    """A table that many clients write to."""
+    """Table that many clients write to."""
 
     def client(self, delays: Delays) -> AbstractContextManager[Client]:
-        """A new client with a catalog of its own."""
+        """Return a new client with a separate catalog."""
 
 
 @dataclass
 class JavaClient:
-    """A client of Iceberg Java. It loads the table for each operation, or keeps its handle on it and refreshes that."""
+    """Client of Iceberg Java. It loads the table for each operation, or caches its table handle and refreshes it."""
 
     table: JavaTable
     delays: Delays
@@ -100,7 +100,7 @@ class JavaClient:
         return Outcome(True, self._attempts(accesses, before))
 
     def _opened(self) -> tuple[Any, Accesses]:
-        """A handle on the table as it is now, and where its accesses are counted."""
+        """Return a handle on the current table, and its access counter."""
         if self._kept is not None:
             handle, accesses = self._kept
             handle.refresh()
@@ -112,13 +112,13 @@ class JavaClient:
         return handle, accesses
 
     def _attempts(self, accesses: Accesses, before: int) -> int:
-        """Attempts since then; a kept handle counts all its operations in one place, each with a phase before its first attempt."""
+        """Return the attempts since ``before``. A cached handle counts all operations in one counter, with a phase per load."""
         return accesses.attempts() - (before + 1 if before >= 0 else 0)
 
 
 @dataclass
 class SharedJavaTable:
-    """A table of Iceberg Java with one manifest for each of its partitions and some more in the last."""
+    """Table of Iceberg Java with one manifest per partition and additional manifests in the last partition."""
 
     gateway: Any
     partitions: int
@@ -141,7 +141,7 @@ def _members(partitions: int, more: int) -> list[list[int]]:
 
 @dataclass
 class PythonClient:
-    """A client of PyIceberg."""
+    """Client of PyIceberg."""
 
     catalog: CountingCatalog
     delays: Delays
@@ -162,7 +162,7 @@ class PythonClient:
 
 @dataclass
 class SharedPythonTable:
-    """A table of PyIceberg with one manifest for each of its partitions and some more in the last.
+    """Table of PyIceberg with one manifest per partition and additional manifests in the last partition.
 
     ``connect`` opens a catalog on it for each client: one in SQLite, unless another is given.
     """

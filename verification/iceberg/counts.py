@@ -1,4 +1,4 @@
-"""What the first mode measures: the accesses of one operation, attempt by attempt."""
+"""Results of the first mode: the accesses of one operation by attempt."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from verification.iceberg.accesses import Accesses
 
 LONGEST_ERROR = 60
-"""Errors name files, which have random names, after that many characters."""
+"""Maximum length of error messages, which continue with random file names."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """The accesses of an operation: as its client loads the table, at each attempt, and after the last.
+    """Accesses of an operation: while its client loads the table, at each attempt, and after the last attempt.
 
-    An operation that ends with a validation error has what it did since its last swap in `after`.
+    For an operation that ends with a validation error, `after` contains the accesses since its last swap.
     """
 
     start: dict[str, int]
@@ -25,12 +25,12 @@ class Counts:
 
     @classmethod
     def of(cls, accesses: Accesses, error: str | None) -> Counts:
-        """What was counted, by phase."""
+        """Return the counts by phase."""
         start, *attempts, after = accesses.table()
         return cls(start, attempts, after, None if error is None else error[:LONGEST_ERROR])
 
     def document(self) -> dict[str, Any]:
-        """As JSON: for each kind of access its counts at the attempts, one after the other."""
+        """Return the counts as JSON: a list over attempts for each kind of access."""
         kinds = sorted({kind for attempt in self.attempts for kind in attempt})
         attempts = {kind: [attempt.get(kind, 0) for attempt in self.attempts] for kind in kinds}
         return {"start": self.start, "attempts": attempts, "after": self.after, "error": self.error}

@@ -1,4 +1,4 @@
-"""A Java virtual machine with Apache Iceberg in it, spoken to through Py4J."""
+"""Java virtual machine with Apache Iceberg, controlled through Py4J."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from endive.pipeline.java import java_home
 PACKAGE = "snowpark_connect_deps_iceberg"
 JAR_PATTERN = "iceberg-spark-runtime-*_2.13-*.jar"
 WORKER_THREADS = 4
-"""Iceberg's pool of workers has max(2, cores) threads for each JVM; a fixed number, so that machines agree."""
+"""Number of Iceberg worker threads per JVM, fixed so that results do not depend on the number of cores."""
 
 
 class NoIcebergError(RuntimeError):
-    """Apache Iceberg's jar, or what it needs, is not installed."""
+    """Apache Iceberg's JAR or one of its dependencies is not installed."""
 
 
 def iceberg_jar() -> Path:
-    """Apache Iceberg's jar, from the package of PyPI that carries it."""
+    """Return the path of Apache Iceberg's JAR in the PyPI package that contains it."""
     jars = sorted(_folder(PACKAGE).glob(f"jars/{JAR_PATTERN}"))
     if not jars:
         raise NoIcebergError(f"{PACKAGE} has no {JAR_PATTERN}; the version that has is in the constraints of this project")
@@ -37,7 +37,7 @@ def _folder(package: str) -> Path:
 
 @contextmanager
 def iceberg_gateway(worker_threads: int = WORKER_THREADS) -> Iterator[Any]:
-    """A JVM of its own, with Iceberg on its class path; Python objects can be Java's FileIO and TableOperations."""
+    """Start a separate JVM with Iceberg on its class path; Python objects can implement FileIO and TableOperations."""
     from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaGateway, launch_gateway
 
     spark_jars = _folder("pyspark") / "jars"

@@ -1,6 +1,6 @@
-"""Counts that were measured once and are checked in: what real clients do, for tests and for the simulator to be held to.
+"""Measure and store counts of real clients, as expected values for tests of the simulator.
 
-``python -m verification.iceberg.golden`` measures them anew.
+``python -m verification.iceberg.golden`` measures them again.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ _FOLDER = Path(__file__).parent
 JAVA = _FOLDER / "golden_java.json"
 PYTHON = _FOLDER / "golden_pyiceberg.json"
 AT_ONCE = 4
-"""Iceberg Java polls its worker threads every 10 ms, so that most of the time of a case is spent asleep."""
+"""Number of concurrent cases. Iceberg Java polls its worker threads every 10 ms, so cases mostly sleep."""
 
 Case = JavaCase | PythonCase
 C = TypeVar("C", JavaCase, PythonCase)
 
 
 def case_document(case: Case) -> dict[str, Any]:
-    """A case by what is not as usual in it."""
+    """Return the fields of a case that differ from the defaults."""
     defaults = type(case)(case.operation)
     usual = asdict(defaults)
     return {key: value for key, value in asdict(case).items() if key == "operation" or value != usual[key]}
 
 
 def case_name(case: Case) -> str:
-    """A case in one line."""
+    """Return a case as one line."""
     document = case_document(case)
     client = "java" if isinstance(case, JavaCase) else "pyiceberg"
     return " ".join([client, document.pop("operation"), *(f"{key}={_short(value)}" for key, value in document.items())])
@@ -53,12 +53,12 @@ def _short(value: object) -> str:
 
 
 def measure_java(gateway: Any, cases: Iterable[JavaCase]) -> dict[str, Counts]:
-    """What Iceberg Java does, by the name of the case."""
+    """Measure Iceberg Java; return counts by case name."""
     return _measured(cases, lambda case: java_cases.measure(gateway, case))
 
 
 def measure_python(cases: Iterable[PythonCase]) -> dict[str, Counts]:
-    """What PyIceberg does, by the name of the case."""
+    """Measure PyIceberg; return counts by case name."""
 
     def measured(case: PythonCase) -> Counts:
         with tempfile.TemporaryDirectory() as folder:
@@ -74,13 +74,13 @@ def _measured(cases: Iterable[C], measure: Callable[[C], Counts]) -> dict[str, C
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Checked-in counts, by the name of the case."""
+    """Return stored counts by case name."""
     golden: dict[str, Any] = json.loads(path.read_text())
     return golden
 
 
 def save(path: Path, measured: Mapping[str, Counts]) -> None:
-    """Write counts, one case a line."""
+    """Write counts, one case per line."""
     lines = [f"{json.dumps(name)}: {json.dumps(counts.document())}" for name, counts in measured.items()]
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 

@@ -1,4 +1,4 @@
-"""Play a history to the simulator: an operation, and what others commit at chosen moments; count what it charges by attempt."""
+"""Simulate an operation with concurrent commits at given times, and count its accesses by attempt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARTITIONS = 10
 
 @dataclass(frozen=True)
 class Charged:
-    """What the simulator charges: before the first attempt, at each attempt, and after the success."""
+    """Accesses in the simulation: before the first attempt, at each attempt, and after the success."""
 
     start: dict[str, int]
     attempts: list[dict[str, int]]
@@ -36,10 +36,10 @@ def play(
     commits: Sequence[int],
     late: bool = False,
 ) -> Charged:
-    """Run an operation; others commit so many times, in turn, before its first attempt and before the swap of each attempt.
+    """Run an operation with concurrent commits before its first attempt and before the swap of each attempt.
 
-    PyIceberg does not look before its first attempt, but checks before it swaps: there others commit before each check, or, if they
-    are late, between check and swap.
+    PyIceberg does not refresh before its first attempt, but checks the table before it swaps: concurrent commits precede each check
+    or, with ``late``, are between check and swap.
     """
     catalog = InstantCatalog(1, (PARTITIONS,), table_model=model)
     waiting = list(commits)

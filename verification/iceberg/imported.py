@@ -1,7 +1,7 @@
-"""Fourth mode: a real table made by real clients is imported, and the model is asked whether it is close to what was seen.
+"""Fourth mode: import a real table written by real clients, and check that the model matches the observations.
 
-A table is written by concurrent writers, a compaction, deletes and expiry; `import` reads its metadata and commit reports;
-`fidelity` compares. A model whose latencies are off by 30 % must be called not close.
+Concurrent writers, a compaction, deletes and expiry write a table; `import` reads its metadata and commit reports; `fidelity`
+compares. A model whose latencies are off by 30% must be reported as not close.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SEEDS = (1, 2, 3, 4, 5)
 
 @dataclass(frozen=True)
 class ImportedCase:
-    """Who writes a table, and for how long; expiry leaves what is younger than ``kept_s``."""
+    """Writers of a table and their duration; expiry retains snapshots younger than ``kept_s``."""
 
     name: str
     jobs: tuple[Job, ...]
@@ -75,7 +75,7 @@ WARM_UP = ImportedCase("warm-up", (Job("java", "fast_append", 3), Job("java", "r
 
 @dataclass(frozen=True)
 class ImportedRow:
-    """A measure of a table, observed and simulated; or a verdict on a model of it, ``expected`` to be close or not."""
+    """Observed and simulated measure of a table, or the verdict on a model that is ``expected`` to be close or not."""
 
     mode: str
     case: str
@@ -88,11 +88,11 @@ class ImportedRow:
 
     @property
     def within(self) -> bool:
-        """Whether it came as expected; of single measures, that none is off."""
+        """True if the result is as expected; a single measure must not be off."""
         return self.verdict == self.expected or (self.expected == "close" and self.verdict == "cannot tell" and self.observed != "")
 
     def unexplained(self) -> bool:
-        """Whether it did not come as expected."""
+        """True if the result is not as expected."""
         return not self.within
 
 
@@ -103,18 +103,18 @@ def measure(gateway: Any, case: ImportedCase) -> Iterator[ImportedRow]:
 
 
 def make(gateway: Any, case: ImportedCase, folder: Path) -> Written:
-    """Make the table of a case in an empty folder."""
+    """Create the table of a case in an empty folder."""
     delays = Delays(case.access_ms, case.access_ms, case.access_ms, case.access_ms)
     return make_real_table(gateway, folder, case.jobs, delays, case.seconds, case.kept_s)
 
 
 def compare(case: ImportedCase, folder: Path, written: Written) -> Iterator[ImportedRow]:
-    """Import a table that was written and say how close its model is, as it is and detuned."""
+    """Import a written table and evaluate its model, unchanged and detuned."""
     path, mine = folder / "reports.jsonl", folder / "mine.toml"
     path.write_text(written.reports_text())
     history, reports = open_history(written.metadata_location), read_reports(path)
     imported = import_history(history, reports=reports)
-    imported.tree["storage"]["max_parallel"] = WORKER_THREADS  # no history tells it, and whoever runs the clients knows it
+    imported.tree["storage"]["max_parallel"] = WORKER_THREADS  # not recorded in the history, but known to operators of the clients
     write_imported(imported, mine, reports)
     yield ImportedRow("imported", case.name, "what import says", _told(imported), _failed(written), "close")
     comparisons = _compared(mine, history, reports, imported.at_start)
@@ -133,7 +133,7 @@ def _compared(mine: Path, history: History, reports: Sequence[CommitReport], cha
 
 
 def _told(imported: Imported) -> dict[str, Any]:
-    """What an import found, and all that it warns of, for a reader to judge."""
+    """Return the result of an import with its warnings, for readers."""
     classes = [f"{c.name}: {c.operation}, {len(c.commits)} commits, {c.process.words}" for c in imported.classes]
     assumptions = [f"{each.about}: {each.assumed}" for each in imported.assumptions]
     return {"classes": classes, "notes": list(imported.notes), "assumptions": assumptions}
@@ -144,10 +144,10 @@ def _failed(written: Written) -> dict[str, int]:
 
 
 def shortened(case: ImportedCase, factor: int) -> ImportedCase:
-    """The same for a smoke test."""
+    """Return a shorter case for a smoke test."""
     return replace(case, seconds=case.seconds / factor, kept_s=case.kept_s / factor)
 
 
 def document(row: ImportedRow) -> dict[str, Any]:
-    """The row as plain values."""
+    """Return the row as plain values."""
     return asdict(row) | {"within": row.within}

@@ -23,7 +23,7 @@ _tables = itertools.count()
 
 
 class Pointer:
-    """A catalog of one table, in memory: the place of its current metadata, changed by compare-and-swap."""
+    """In-memory catalog of one table: the location of its current metadata, changed by compare-and-swap."""
 
     def __init__(self, location: str) -> None:
         self._location = location
@@ -42,7 +42,7 @@ class Pointer:
 
 
 class CountingInputFile:
-    """Counts when a file is opened. Asking for its length (a HEAD) is not counted: it is part of the read."""
+    """Input file that counts when it is opened. Requests for its length (HEAD) are part of the read and not counted."""
 
     def __init__(self, file: Any, accesses: Accesses) -> None:
         self._file = file
@@ -68,7 +68,7 @@ class CountingInputFile:
 
 
 class CountingFileIO:
-    """Iceberg's InMemoryFileIO, with each access counted and delayed."""
+    """Iceberg's InMemoryFileIO, with counted and delayed accesses."""
 
     def __init__(self, files: Any, properties: Any, accesses: Accesses) -> None:
         self._files = files
@@ -93,7 +93,7 @@ class CountingFileIO:
             self._files.deleteFile(location)
 
     def _exists(self, location: str) -> bool:
-        """Whether there is such a file; files in memory refuse to open one that is not there."""
+        """Return whether a file exists; InMemoryFileIO cannot open missing files."""
         from py4j.protocol import Py4JJavaError
 
         try:
@@ -117,9 +117,9 @@ class CountingFileIO:
 
 
 class CountingOperations:
-    """A handle on a table: the metadata it read last, and how it commits.
+    """Table operations of one handle: the metadata that it last read, and its commits.
 
-    As Iceberg's catalogs do it, metadata is written before each swap and read only if the pointer moved since this handle read it.
+    As in Iceberg's catalogs, metadata is written before each swap, and read only if the pointer moved since the last read.
     """
 
     def __init__(self, table: JavaTable, accesses: Accesses, io: Any, before_swap: Callable[[], None]) -> None:
@@ -195,7 +195,7 @@ def _nothing() -> None:
 
 @dataclass
 class JavaTable:
-    """A table of Iceberg Java with the columns id and p, partitioned by p, and its files and catalog."""
+    """Table of Iceberg Java with the columns id and p, partitioned by p, and its files and catalog."""
 
     gateway: Any
     properties: dict[str, str] = field(default_factory=dict)
@@ -228,7 +228,7 @@ class JavaTable:
         self.locations = self.gateway.jvm.org.apache.iceberg.LocationProviders.locationsFor(self.location, metadata.properties())
 
     def adopt(self, pointer: Pointer) -> None:
-        """Take a table that exists already, which a pointer leads to, with ``files`` set to where it lies."""
+        """Use an existing table that a pointer refers to; ``files`` gives access to its files."""
         self._begin()
         metadata = self.gateway.jvm.org.apache.iceberg.TableMetadataParser.read(self.files, pointer.read())
         self.location = str(metadata.location())
@@ -236,16 +236,16 @@ class JavaTable:
         self.pointer = pointer
 
     def write_metadata(self, metadata: Any, files: Any) -> str:
-        """Write a new metadata file and say where it is."""
+        """Write a new metadata file and return its location."""
         location = f"{self.location}/metadata/{next(self._versions):05d}.metadata.json"
         parser = self.gateway.jvm.org.apache.iceberg.TableMetadataParser
         parser.overwrite(metadata, files.newOutputFile(location))
         return location
 
     def handle(self, accesses: Accesses | None = None, before_swap: Callable[[], None] = _nothing, reporter: Any = None) -> Any:
-        """A table object of Iceberg with a catalog client of its own, and a reporter of Iceberg's metrics.
+        """Return an Iceberg table object with a separate catalog client, and a metrics reporter.
 
-        Without counting, files are not touched by Python at all.
+        Without counting, Python does not handle files.
         """
         no_properties = self.gateway.jvm.java.util.Collections.emptyMap()
         io = self.files if accesses is None else CountingFileIO(self.files, no_properties, accesses)
@@ -254,24 +254,24 @@ class JavaTable:
         return self.gateway.jvm.org.apache.iceberg.BaseTable(operations, self.location, *reported)
 
     def data_file(self, partition: int) -> Any:
-        """A new data file of one partition; only metadata is ever written, so the file itself does not exist."""
+        """Return a new data file of one partition; only metadata is written, the file itself does not exist."""
         builder = self.gateway.jvm.org.apache.iceberg.DataFiles.builder(self.spec)
         return self._described(builder, partition).build()
 
     def equality_deletes(self, partition: int) -> Any:
-        """A new file of equality deletes of one partition."""
+        """Return a new equality delete file of one partition."""
         fields = self.gateway.new_array(self.gateway.jvm.int, 1)
         fields[0] = 1
         builder = self.gateway.jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(self.spec)
         return self._described(builder.ofEqualityDeletes(fields), partition).build()
 
     def position_deletes(self, partition: int) -> Any:
-        """A new file of position deletes of one partition."""
+        """Return a new position delete file of one partition."""
         builder = self.gateway.jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(self.spec)
         return self._described(builder.ofPositionDeletes(), partition).build()
 
     def deletion_vector(self, partition: int, data_file: Any) -> Any:
-        """A deletion vector (format version 3) for a data file."""
+        """Return a deletion vector (format version 3) for a data file."""
         builder = self.gateway.jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(self.spec)
         described = self._described(builder.ofPositionDeletes(), partition, "puffin").withReferencedDataFile(data_file.location())
         return described.withContentOffset(4).withContentSizeInBytes(6).build()
@@ -282,7 +282,7 @@ class JavaTable:
         return builder.withFileSizeInBytes(1_000_000).withRecordCount(1_000)
 
     def add_manifests(self, partitions: list[list[int]]) -> list[Any]:
-        """Append manifests, one for each list, with a data file for each partition named, in one commit; the data files."""
+        """Append one manifest per list, with a data file per partition, in one commit; return the data files."""
         manifests = self.gateway.jvm.org.apache.iceberg.ManifestFiles
         append = self.handle().newFastAppend()
         data_files = []
@@ -298,7 +298,7 @@ class JavaTable:
         return data_files
 
     def scanned(self, partition: int) -> list[Any]:
-        """The data files of a partition as a scan finds them, which know the manifests that they are in."""
+        """Return the data files of a partition from a scan, which reference their manifests."""
         filtered = self.handle().newScan().filter(self.gateway.jvm.org.apache.iceberg.expressions.Expressions.equal("p", partition))
         files = [task.file() for task in iter(filtered.planFiles().iterator())]
         return sorted(files, key=lambda file: str(file.location()))

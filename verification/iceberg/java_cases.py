@@ -1,7 +1,7 @@
-"""Cases of the first mode for Iceberg Java, as data, and how one is run.
+"""Cases of the first mode for Iceberg Java, as data, and their execution.
 
-An operation starts on a handle of its own; commits of others land before its first attempt and before the swap of each attempt
-but the last, so that those lose. Counted are the accesses of each attempt and those after the success.
+An operation starts on a separate handle. Concurrent commits precede its first attempt and the swap of each attempt except the last,
+so that these attempts fail. The accesses of each attempt and after the success are counted.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from verification.iceberg.java_operations import AROUND, ELSEWHERE, INTERVENING,
 FAST_RETRIES = {"commit.retry.min-wait-ms": "1", "commit.retry.max-wait-ms": "2"}
 PLACES = {"elsewhere": (ELSEWHERE,), "own": (OWN,), "around": AROUND}
 COMMITS = (4, 3, 5)
-"""Commits of others before the first attempt, before its swap, and before the second attempt's: 4, 7 and 12 in all."""
+"""Numbers of concurrent commits before the first attempt, its swap, and the swap of the second attempt: 4, 7 and 12 in total."""
 
 
 @dataclass(frozen=True)
 class JavaCase:
-    """An operation, the table that it finds, and what others commit meanwhile."""
+    """Operation, its initial table, and the concurrent commits."""
 
     operation: str
     intervening: str = "append"
     place: str = "elsewhere"
     commits: tuple[int, ...] = COMMITS
     own_manifests: int = 2
-    """Manifests with one data file each of the operation's partition; these files are what it removes."""
+    """Number of manifests with one data file of the operation's partition; the operation removes these files."""
     other_manifests: int = 1
-    """Manifests with one data file each of another partition."""
+    """Number of manifests with one data file of another partition."""
     delete_manifests: int = 0
-    """Manifests with one equality-delete file each of another partition."""
+    """Number of manifests with one equality delete file of another partition."""
     prior_commits: int = 0
-    """Commits of the intervening kind that were there before, each a snapshot."""
+    """Number of earlier commits of the intervening kind, each with a snapshot."""
     scanned: bool = True
-    """Whether the files to remove come from a scan, as in query engines, and so name their manifests."""
+    """True if the removed files come from a scan, as in query engines, and therefore reference their manifests."""
     format_version: int = 2
     properties: dict[str, str] = field(default_factory=dict)
 
@@ -92,7 +92,7 @@ CASES = tuple(_cases())
 
 
 def prepare(gateway: Any, case: JavaCase) -> tuple[Prepared, Callable[[], None]]:
-    """The table of a case, and a commit of others."""
+    """Return the table of a case, and a function that makes a concurrent commit."""
     table = JavaTable(gateway, {**FAST_RETRIES, **case.properties}, case.format_version)
     members = [[OWN]] * case.own_manifests + [[ELSEWHERE]] * case.other_manifests
     victims = table.add_manifests(members)[: case.own_manifests]
@@ -110,7 +110,7 @@ def prepare(gateway: Any, case: JavaCase) -> tuple[Prepared, Callable[[], None]]
 
 
 def _removable(table: JavaTable, case: JavaCase) -> list[Any]:
-    """A file for each commit of others to remove, all in one manifest that is never left empty."""
+    """Return one file per concurrent commit to remove, all in one manifest that never becomes empty."""
     commits = case.prior_commits + sum(case.commits)
     return table.add_manifests([[ELSEWHERE] * (1 + commits)]) if case.intervening in REMOVING else [None] * commits
 

@@ -1,7 +1,7 @@
-"""Operations of Iceberg Java: those that are measured, and those that others commit meanwhile.
+"""Operations of Iceberg Java: measured ones, and intervening ones.
 
-Partitions: what is measured works on OWN; others on ELSEWHERE, on OWN too, or on both sides of OWN, so that the bounds in a
-manifest list cannot tell that OWN is not in between.
+The measured operation writes to the partition OWN. Intervening operations write to ELSEWHERE, to OWN, or to partitions on both
+sides of OWN, so that the bounds in a manifest list do not exclude OWN.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ RETAINED = 2
 
 @dataclass(frozen=True)
 class Prepared:
-    """A table, the partition that an operation works on, and the files that it is to remove."""
+    """Table, partition of an operation, and the files that it removes."""
 
     table: JavaTable
     victims: list[Any]
     partition: int = OWN
 
     def filter(self) -> Any:
-        """Rows of the operation's own partition."""
+        """Filter on rows of the operation's partition."""
         return self.table.gateway.jvm.org.apache.iceberg.expressions.Expressions.equal("p", self.partition)
 
     def start(self, handle: Any) -> int:
-        """The snapshot that the operation has read."""
+        """Return the snapshot that the operation has read."""
         return int(handle.currentSnapshot().snapshotId())
 
 
@@ -72,7 +72,7 @@ def _overwrite_serializable(on: Prepared, handle: Any) -> Any:
 
 
 def _row_delta(on: Prepared, handle: Any) -> Any:
-    """As Spark commits an UPDATE or MERGE: position deletes and new rows."""
+    """Commit as Spark's UPDATE or MERGE: position deletes and new rows."""
     delta = handle.newRowDelta().addRows(on.table.data_file(on.partition)).addDeletes(on.table.position_deletes(on.partition))
     return _validated_delta(on, handle, delta)
 
@@ -99,12 +99,12 @@ def _deletion_vectors_serializable(on: Prepared, handle: Any) -> Any:
 
 
 def _upsert(on: Prepared, handle: Any) -> Any:
-    """As Flink commits an upsert: equality deletes and new rows, without validation."""
+    """Commit as Flink's upsert: equality deletes and new rows, without validation."""
     return handle.newRowDelta().addRows(on.table.data_file(on.partition)).addDeletes(on.table.equality_deletes(on.partition))
 
 
 def _rewrite_files(on: Prepared, handle: Any) -> Any:
-    """As Spark's rewrite_data_files: new files keep the sequence number of the start, so equality deletes don't conflict."""
+    """Commit as Spark's rewrite_data_files: new files keep the initial sequence number, so equality deletes do not conflict."""
     rewrite = handle.newRewrite().validateFromSnapshot(on.start(handle)).addFile(on.table.data_file(on.partition))
     for file in on.victims:
         rewrite = rewrite.deleteFile(file)
@@ -135,12 +135,12 @@ def _delete_by_filter(on: Prepared, handle: Any) -> Any:
 
 
 def _expire_snapshots(_on: Prepared, handle: Any) -> Any:
-    """All snapshots but the last two, and the files that only they need."""
+    """Expire all snapshots except the last two, and delete files that only they need."""
     return handle.expireSnapshots().expireOlderThan(END_OF_TIME_MS).retainLast(RETAINED)
 
 
 def _expire_snapshots_keeping_files(on: Prepared, handle: Any) -> Any:
-    """As Spark's expire_snapshots commits it, which then removes files by a job of its own."""
+    """Commit as Spark's expire_snapshots, which deletes files in a separate job."""
     return _expire_snapshots(on, handle).cleanExpiredFiles(False)
 
 
@@ -169,7 +169,7 @@ OPERATIONS: Mapping[str, Build] = {
 
 
 def append(table: JavaTable, partitions: tuple[int, ...], _removed: Any) -> None:
-    """A commit with a new data file in each of the partitions."""
+    """Commit a new data file in each of the partitions."""
     operation = table.handle().newFastAppend()
     for partition in partitions:
         operation = operation.appendFile(table.data_file(partition))
@@ -177,7 +177,7 @@ def append(table: JavaTable, partitions: tuple[int, ...], _removed: Any) -> None
 
 
 def overwrite(table: JavaTable, partitions: tuple[int, ...], removed: Any) -> None:
-    """A commit that removes a data file and adds one in each of the partitions."""
+    """Commit the removal of a data file and a new data file in each of the partitions."""
     operation = table.handle().newOverwrite().deleteFile(removed)
     for partition in partitions:
         operation = operation.addFile(table.data_file(partition))
@@ -185,7 +185,7 @@ def overwrite(table: JavaTable, partitions: tuple[int, ...], removed: Any) -> No
 
 
 def equality_delete(table: JavaTable, partitions: tuple[int, ...], _removed: Any) -> None:
-    """A commit with equality deletes alone, whose snapshot is a `delete`."""
+    """Commit equality deletes only; the snapshot is a `delete`."""
     operation = table.handle().newRowDelta()
     for partition in partitions:
         operation = operation.addDeletes(table.equality_deletes(partition))
@@ -193,12 +193,12 @@ def equality_delete(table: JavaTable, partitions: tuple[int, ...], _removed: Any
 
 
 def delete_file(table: JavaTable, _partitions: tuple[int, ...], removed: Any) -> None:
-    """A commit that removes a data file, whose snapshot is a `delete`."""
+    """Commit the removal of a data file; the snapshot is a `delete`."""
     table.handle().newDelete().deleteFile(removed).commit()
 
 
 def upsert(table: JavaTable, partitions: tuple[int, ...], _removed: Any) -> None:
-    """A commit with rows and equality deletes, whose snapshot is an `overwrite`."""
+    """Commit rows and equality deletes; the snapshot is an `overwrite`."""
     operation = table.handle().newRowDelta()
     for partition in partitions:
         operation = operation.addRows(table.data_file(partition)).addDeletes(table.equality_deletes(partition))
@@ -206,7 +206,7 @@ def upsert(table: JavaTable, partitions: tuple[int, ...], _removed: Any) -> None
 
 
 def replace(table: JavaTable, partitions: tuple[int, ...], removed: Any) -> None:
-    """A compaction of one data file, whose snapshot is a `replace`."""
+    """Commit a compaction of one data file; the snapshot is a `replace`."""
     operation = table.handle().newRewrite().deleteFile(removed)
     for partition in partitions:
         operation = operation.addFile(table.data_file(partition))

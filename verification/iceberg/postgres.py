@@ -1,4 +1,4 @@
-"""A PostgreSQL server of one's own on loopback, and PyIceberg's SqlCatalog on it, with files that are counted and delayed.
+"""Run a separate PostgreSQL server on loopback, with PyIceberg's SqlCatalog and counted, delayed files.
 
 State: the server's data, in a temporary directory that is removed with it; the server's process, which is stopped by its id.
 """
@@ -26,22 +26,22 @@ from endive.calibrate.probe import CatalogTarget, run_probe
 from verification.iceberg.python import CountingCatalog
 
 _USER = "postgres"
-"""PostgreSQL does not run as root; Debian's package makes this user."""
+"""User of Debian's PostgreSQL package; PostgreSQL does not run as root."""
 _ROLE = "endive"
 _START_S = 60.0
 _CATALOG = "verification"
 _LOOPBACK_MS = 0.01
-"""The way to the server and back is part of what statements are seen to take."""
+"""Round trip on loopback, which is part of the measured statement times."""
 
 
 class NoPostgresError(RuntimeError):
-    """There is no PostgreSQL server, and none can be installed."""
+    """No PostgreSQL server is installed, and none can be installed."""
 
 
 def postgres_binaries(install: bool = False) -> Path:
-    """The directory of PostgreSQL's programs. Raises NoPostgresError.
+    """Return the directory of PostgreSQL's programs. Raises NoPostgresError.
 
-    ``install`` has Debian's package installed where there are none, if this is root.
+    With ``install``, root installs Debian's package if necessary.
     """
     for attempt in range(2):
         found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
@@ -56,7 +56,7 @@ def postgres_binaries(install: bool = False) -> Path:
 
 @contextmanager
 def postgres_server(install: bool = False) -> Iterator[str]:
-    """Run a server on a free port of 127.0.0.1; gives the URL of its database, as SQLAlchemy takes it. Raises NoPostgresError."""
+    """Run a server on a free port of 127.0.0.1; yield the SQLAlchemy URL of its database. Raises NoPostgresError."""
     binaries = postgres_binaries(install)
     as_user: dict[str, Any] = {"user": _USER, "group": _USER} if os.geteuid() == 0 else {}
     folder = Path(mkdtemp(prefix="endive-postgres-"))
@@ -112,9 +112,9 @@ def _free_port() -> int:
 
 
 class PostgresCatalog(CountingCatalog):
-    """PyIceberg's SqlCatalog on PostgreSQL: statements take the time that they take, files their delays.
+    """PyIceberg's SqlCatalog on PostgreSQL, with real statement times and delayed files.
 
-    What a statement took is added to the end of the last access, so that only the client's own computing fits into the delays.
+    The duration of a statement is added to the end of the last access, so that only client CPU time overlaps with the delays.
     """
 
     def __init__(self, folder: Path, uri: str) -> None:
@@ -140,17 +140,17 @@ class PostgresCatalog(CountingCatalog):
 
 @dataclass(frozen=True)
 class Database:
-    """How long statements of a catalog take, in ms: medians, and the spread of their logarithms."""
+    """Statement times of a catalog in ms: medians, and the standard deviation of their logarithms."""
 
     load_ms: float
     load_sigma: float
     commit_ms: float
     commit_sigma: float
     probed_ms: dict[str, float]
-    """What `endive probe` says of the catalog: medians of loads, commits and refused commits, files included."""
+    """Results of `endive probe`: medians of loads, commits and rejected commits, including files."""
 
     def keys(self) -> dict[str, Any]:
-        """``[catalog]`` as in the recipe of the JDBC catalog, with these times."""
+        """Return ``[catalog]`` as in the recipe of the JDBC catalog, with these times."""
         return {
             "type": "service",
             "writes_metadata": False,
@@ -164,7 +164,7 @@ class Database:
 
 
 def probe_database(uri: str, rounds: int = 50) -> Database:
-    """Probe PyIceberg's catalog on a database, and time the statements that its loads and commits make there."""
+    """Probe PyIceberg's catalog on a database, and measure the statements of its loads and commits."""
     with TemporaryDirectory() as folder, _configured(uri, folder):
         target = CatalogTarget(_CATALOG)
         times = _StatementTimes(target._catalog.engine)
@@ -180,7 +180,7 @@ def _fitted(seconds: Any) -> tuple[float, float]:
 
 @contextmanager
 def _configured(uri: str, folder: str) -> Iterator[None]:
-    """PyIceberg's configuration with a catalog on the database, in the environment for the while."""
+    """Set PyIceberg's configuration to a catalog on the database, in the environment, for the duration of the context."""
     prefix = f"PYICEBERG_CATALOG__{_CATALOG.upper()}__"
     settings = {f"{prefix}TYPE": "sql", f"{prefix}URI": uri, f"{prefix}WAREHOUSE": Path(folder).as_uri()}
     os.environ.update(settings)

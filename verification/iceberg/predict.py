@@ -1,4 +1,4 @@
-"""What the simulator says to the cases of all modes: the side of the table that is not measured."""
+"""Predict the cases of all modes with the simulator."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ OTHERS: Mapping[str, Kind] = {
     "upsert": (RowDeltaTransaction, {"isolation": "none", "deletes": "equality"}),
     "replace": (RewriteFilesTransaction, {}),
 }
-"""What others commit. Deletes alone, by equality, are to the simulator as deletion vectors: deletes without data."""
+"""Intervening operations. The simulator treats equality deletes without data as deletion vectors."""
 
 
 def predict_counts(case: JavaCase | PythonCase) -> Charged:
-    """What the simulator charges for the history of a case."""
+    """Return the simulated accesses of a case."""
     place = PLACES[case.place] if isinstance(case, JavaCase) else (OWN,) if case.intervening == "append_own" else (ELSEWHERE,)
     return play(
         _transaction(OPERATIONS[case.operation], (OWN,), case.own_manifests),
@@ -102,7 +102,7 @@ def _table(case: JavaCase | PythonCase) -> TableModel:
 
 
 def left_out(case: JavaCase | PythonCase) -> str | None:
-    """Why the simulator does not follow a case, where it does not."""
+    """Return the reason why the simulator does not model a case, if any."""
     if isinstance(case, PythonCase):
         if case.operation == "merge_append" and case.intervening in ("overwrite", "delete"):
             return "others merge and drop manifests too; the simulator's overwrites and deletes by PyIceberg never merge"

@@ -1,4 +1,4 @@
-"""PyIceberg on local files with a SQLite catalog, every access of which is counted and can be delayed.
+"""PyIceberg on local files with a SQLite catalog; every access is counted and can be delayed.
 
 Flow: PyIceberg's own code calls `CountingFileIO` (files) and the SQL engine of `CountingCatalog` (pointer). State: files and the
 database, in a folder; counts, owned by `Accesses`.
@@ -40,7 +40,7 @@ _ids = itertools.count()
 
 
 class CountingFile(PyArrowFile):
-    """A local file that counts when it is opened or made."""
+    """Local file that counts when it is opened or created."""
 
     def __init__(self, accesses: Accesses, **parts: Any) -> None:
         super().__init__(**parts)
@@ -56,9 +56,9 @@ class CountingFile(PyArrowFile):
 
 
 class CountingFileIO(PyArrowFileIO):
-    """PyIceberg's file access through PyArrow, with each access counted and delayed.
+    """PyIceberg's file access through PyArrow, with counted and delayed accesses.
 
-    PyIceberg makes objects of this class from a name and properties, so it is by a property that one finds where to count.
+    PyIceberg creates objects of this class from a name and properties, so a property identifies the counter.
     """
 
     def __init__(self, properties: dict[str, str]) -> None:
@@ -89,9 +89,10 @@ def _do_not_wait_for_the_disk(connection: Any, _record: Any) -> None:
 
 
 class CountingCatalog(SqlCatalog):
-    """A SQL catalog that counts reads and swaps of the pointer, and lets others act before a commit and before its swap.
+    """SQL catalog that counts reads and swaps of the pointer, and runs callbacks before a commit and before its swap.
 
-    By default it is a SQLite file in the folder of the table; a database with many tables tells them apart by their folders' names.
+    By default it is a SQLite file in the folder of the table; a database with many tables distinguishes them by the names of their
+    folders.
     """
 
     def __init__(
@@ -113,13 +114,13 @@ class CountingCatalog(SqlCatalog):
         event.listen(self.engine, "before_cursor_execute", self._statement)
 
     def count_into(self, accesses: Accesses) -> None:
-        """Count what follows there."""
+        """Count further accesses in this counter."""
         self._accesses = accesses
         self.properties[COUNTED_BY] = str(id(accesses))
         _counting[str(id(accesses))] = accesses
 
     def _statement(self, _connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        """Statements begin here, before SQLite locks anything."""
+        """Count a statement before SQLite locks the database."""
         if statement.startswith("SELECT") and "iceberg_tables" in statement:
             self._accesses.happened(CATALOG_READS)
         elif statement.startswith("UPDATE"):
@@ -138,7 +139,7 @@ class CountingCatalog(SqlCatalog):
 
     @contextmanager
     def opened(self) -> Iterator[CountingCatalog]:
-        """This catalog, closed at the end."""
+        """Return this catalog, and close it at the end of the context."""
         try:
             yield self
         finally:
@@ -146,19 +147,19 @@ class CountingCatalog(SqlCatalog):
 
 
 def make_table(catalog: CountingCatalog, properties: dict[str, str]) -> None:
-    """A table with the columns id and p, partitioned by p; the catalog is closed."""
+    """Create a table with the columns id and p, partitioned by p, and close the catalog."""
     with catalog.opened():
         catalog.create_namespace("db")
         catalog.create_table(NAME, SCHEMA, partition_spec=SPEC, properties=properties)
 
 
 def rows(partition: int) -> pa.Table:
-    """One row of a partition."""
+    """Return one row of a partition."""
     return pa.Table.from_pydict({"id": [next(_ids)], "p": [partition]}, schema=ARROW_SCHEMA)
 
 
 def data_file(partition: int) -> DataFile:
-    """A data file of one row of a partition as manifests describe it; the file itself does not exist."""
+    """Return a data file with one row of a partition, as in manifests; the file itself does not exist."""
     number = next(_ids)
     bounds = {1: struct.pack("<q", number), 2: struct.pack("<i", partition)}
     file = DataFile.from_args(
@@ -178,7 +179,7 @@ def data_file(partition: int) -> DataFile:
 
 
 def append_manifests(transaction: Transaction, partitions: list[int]) -> None:
-    """Stage one fast append for each partition, so that each has a manifest of its own."""
+    """Stage one fast append for each partition, so that each has a separate manifest."""
     for partition in partitions:
         with transaction.update_snapshot().fast_append() as producer:
             producer.append_data_file(data_file(partition))

@@ -1,7 +1,7 @@
-"""Cases of the first mode for PyIceberg, as data, and how one is run.
+"""Cases of the first mode for PyIceberg, as data, and their execution.
 
-An operation is staged on a table as it was loaded; commits of others land before each of its commits but the last, so that those
-lose. What is staged counts to the first attempt, as PyIceberg does this work then.
+An operation is staged on a loaded table. Concurrent commits precede each of its commits except the last, so that these commits
+fail. Staging counts as part of the first attempt, because PyIceberg does this work then.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from verification.iceberg.python import NAME, CountingCatalog, append_manifests,
 OWN = 5
 ELSEWHERE = 9
 DELETED_BY_OTHERS = 20
-"""The first of the partitions of which each deleting commit of others takes one."""
+"""First of the partitions that concurrent deletes remove, one per commit."""
 FAST_RETRIES = {"commit.retry.min-wait-ms": "1", "commit.retry.max-wait-ms": "2"}
 MERGING = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "5"}
 SNAPSHOT_ISOLATION = {"write.delete.isolation-level": "snapshot", "write.update.isolation-level": "snapshot"}
@@ -30,24 +30,24 @@ SNAPSHOT_ISOLATION = {"write.delete.isolation-level": "snapshot", "write.update.
 
 @dataclass(frozen=True)
 class PythonCase:
-    """An operation, the table that it finds, and what others commit meanwhile."""
+    """Operation, its initial table, and the concurrent commits."""
 
     operation: str
     intervening: str = "append"
     commits: tuple[int, ...] = ()
-    """Commits of others before its first commit, before its second, and so on; one more wins."""
+    """Numbers of concurrent commits before its first commit, its second commit, and so on; one more commit succeeds."""
     late: bool = False
-    """Whether others commit as late as just before the swap, so that PyIceberg's check of the metadata finds nothing."""
+    """True if concurrent commits are just before the swap, so that PyIceberg's check of the metadata finds no change."""
     own_manifests: int = 2
-    """Manifests with one data file each of the operation's partition."""
+    """Number of manifests with one data file of the operation's partition."""
     other_manifests: int = 1
-    """Manifests with one data file each of another partition."""
+    """Number of manifests with one data file of another partition."""
     properties: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Operation:
-    """What is staged on a partition, and the properties of the table that it takes."""
+    """Operation to stage on a partition, and the table properties that it needs."""
 
     stage: Callable[[Transaction, int], None]
     properties: dict[str, str] = field(default_factory=dict)

@@ -1,8 +1,7 @@
-"""A real table on local files that real clients write to at once: Iceberg Java, PyIceberg, or both, with its commit reports.
+"""Real table on local files with concurrent writers of Iceberg Java, PyIceberg, or both, and its commit reports.
 
-Flow: clients of both libraries go through a SQLite catalog that PyIceberg made; Java's reads and swaps of the pointer are
-statements on its table. Each access takes its delay (`Accesses`). State: files and the database, in a folder; reports, owned by
-`Written`.
+Clients of both libraries use a SQLite catalog created by PyIceberg; Java reads and swaps the pointer by statements on its table.
+Each access takes its delay (`Accesses`). State: files and the database, in a folder; reports, owned by `Written`.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ SNAPSHOT_KINDS = {
 
 @dataclass(frozen=True)
 class Job:
-    """Writers of one kind: in a closed loop with a pause between operations, or one that begins every so often."""
+    """Writers of one kind: in a closed loop with a pause between operations, or one writer with a fixed interval."""
 
     client: str
     operation: str
@@ -50,16 +49,16 @@ class Job:
     pause_ms: tuple[float, float] = (0.0, 0.0)
     every_ms: float | None = None
     runtime_ms: float = 0.0
-    """How long it works between loading the table and committing."""
+    """Time between loading the table and committing."""
     operations: int | None = None
-    """After so many a writer stops; by default when the time is over."""
+    """Number of operations after which a writer stops; None until the end of the run."""
 
 
 @dataclass
 class Written:
-    """What the clients left behind; their threads add reports and failures in parallel.
+    """Table, reports and failures of the clients, whose threads add to them in parallel.
 
-    The table is taken as it is while all still write: operations that end later are no part of it.
+    The table is read while all clients still write, so it does not contain operations that end later.
     """
 
     metadata_location: str = ""
@@ -67,12 +66,12 @@ class Written:
     failures: list[str] = field(default_factory=list)
 
     def reports_text(self) -> str:
-        """The reports as JSON lines."""
+        """Return the reports as JSON lines."""
         return "".join(json.dumps(report) + "\n" for report in self.reports)
 
 
 class SqlPointer(Pointer):
-    """The pointer of the table in PyIceberg's SQLite catalog, read and swapped as a JDBC catalog does it."""
+    """Pointer of the table in PyIceberg's SQLite catalog, read and swapped as in a JDBC catalog."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "catalog.db"
@@ -94,7 +93,7 @@ class SqlPointer(Pointer):
 
 @dataclass
 class JavaFileTable(JavaTable):
-    """The table through Iceberg Java: its files on disk, its pointer in PyIceberg's catalog."""
+    """Table accessed by Iceberg Java: files on disk, pointer in PyIceberg's catalog."""
 
     folder: Path = Path()
 
@@ -105,7 +104,7 @@ class JavaFileTable(JavaTable):
 
 
 def make_real_table(gateway: Any, folder: Path, jobs: Sequence[Job], delays: Delays, seconds: float, kept_s: float) -> Written:
-    """Let all jobs write for so long; expiry leaves the snapshots of the last ``kept_s`` seconds."""
+    """Run all jobs for this time; expiry retains the snapshots of the last ``kept_s`` seconds."""
     make_table(CountingCatalog(folder), PROPERTIES)
     writers = [(job, partition) for partition, job in enumerate(job for job in jobs for _ in range(job.writers))]
     with CountingCatalog(folder).opened() as catalog, catalog.load_table(NAME).transaction() as transaction:
@@ -148,14 +147,14 @@ def make_real_table(gateway: Any, folder: Path, jobs: Sequence[Job], delays: Del
 
 @dataclass
 class _Clock:
-    """When a writer begins its next operation."""
+    """Schedule of the operations of a writer."""
 
     job: Job
     begin: float
     draws: random.Random
 
     def wait(self) -> float:
-        """Wait for it, and say when it is."""
+        """Wait for the next operation, and return its start."""
         now = time.monotonic()
         if self.job.every_ms is None:
             end = now + self.draws.uniform(*self.job.pause_ms) / 1e3
@@ -167,7 +166,7 @@ class _Clock:
 
 
 class _Reporter:
-    """Iceberg's MetricsReporter: keeps what Java says of its commits, as JSON."""
+    """Iceberg's MetricsReporter, which stores Java's commit reports as JSON."""
 
     def __init__(self, gateway: Any) -> None:
         self._parser = gateway.jvm.org.apache.iceberg.metrics.CommitReportParser
@@ -186,7 +185,7 @@ class _Reporter:
 
 @dataclass
 class _Work:
-    """What a client is to do once, and where it tells what came of it."""
+    """Operation of a client, and the destination of its outcome."""
 
     job: Job
     partition: int
@@ -233,7 +232,7 @@ class _PythonJob(_Work):
         self.catalog.count_into(accesses)
         table = self.catalog.load_table(NAME)
         if self.job.operation == EXPIRY:
-            with suppress(CommitFailedException):  # PyIceberg tries it once
+            with suppress(CommitFailedException):  # PyIceberg makes one attempt
                 table.maintenance.expire_snapshots().older_than(datetime.now(UTC) - timedelta(seconds=self.kept_s)).commit()
             return
         transaction = table.transaction()

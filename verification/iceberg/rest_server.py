@@ -45,10 +45,10 @@ METADATA_READ_MS, METADATA_WRITE_MS, FILE_MS = 10, 120, 100
 PAUSE_MS = (200, 1_000)
 """Limits of the uniform pause of a writer between its load and its commit."""
 SECONDS = {1: 60, 2: 80, 4: 60, 8: 50}
-"""Duration of a case by number of writers."""
+"""Duration of a case in seconds, by number of writers."""
 SEEDS = range(20)
 _SERVER_RETRIES = 4
-"""COMMIT_NUM_RETRIES_DEFAULT, which CatalogHandlers use."""
+"""Iceberg's COMMIT_NUM_RETRIES_DEFAULT, which CatalogHandlers use."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,8 @@ CASES = tuple(
 class RestResult:
     """Counts of a case.
 
-    ``busy_ms`` sums the time of all writers without pauses, ``times_ms`` has the server's responses by method and status.
+    ``busy_ms`` is the total time of all writers without pauses; ``times_ms`` contains the server's response times by method and
+    status.
     """
 
     commits: int
@@ -89,22 +90,22 @@ class RestResult:
 
     @property
     def attempts_per_commit(self) -> float:
-        """POST requests for each commit."""
+        """Number of POST requests per commit."""
         return (len(self.times_ms.get("POST 200", ())) + len(self.times_ms.get("POST 409", ()))) / self.commits
 
     @property
     def loads_per_operation(self) -> float:
-        """GET requests of the table for each operation."""
+        """Number of GET requests for the table per operation."""
         return len(self.times_ms["GET 200"]) / (self.commits + self.failures)
 
     @property
     def success(self) -> float:
-        """Share of operations that committed."""
+        """Fraction of operations that committed."""
         return self.commits / (self.commits + self.failures)
 
 
 class RestServer:
-    """A running server, and the class path of its Java clients."""
+    """Running server, and the class path of its Java clients."""
 
     def __init__(self, port: int, java: Sequence[str], warehouse: Path) -> None:
         self.uri = f"http://127.0.0.1:{port}"
@@ -168,7 +169,7 @@ class RestServer:
 
 
 class SlowFile(PyArrowFile):
-    """A local file with a delay of each read and write."""
+    """Local file that delays each read and write."""
 
     def open(self, seekable: bool = True) -> Any:
         time.sleep(FILE_MS / 1e3)
@@ -212,7 +213,7 @@ def _data_file() -> DataFile:
 
 @contextmanager
 def rest_server(postgres_uri: str, workers: int) -> Iterator[RestServer]:
-    """Run a server on a database (as SQLAlchemy names it); it ends with the context. Raises NoIcebergError."""
+    """Run a server on a database (SQLAlchemy URL) for the duration of the context. Raises NoIcebergError."""
     compiler, java = shutil.which("javac"), shutil.which("java")
     if compiler is None or java is None or not DRIVER.exists():
         raise NoIcebergError(f"a JDK (javac) and {DRIVER} are needed to run Iceberg's REST server code")
@@ -252,7 +253,7 @@ def _fitted(milliseconds: Sequence[float]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Service times of the server and computing time of a client per access, in ms, from one writer alone."""
+    """Service times of the server and client CPU time per access, in ms, measured with a single writer."""
 
     load: dict[str, float]
     commit: dict[str, float]
@@ -260,7 +261,7 @@ class Calibration:
 
 
 def calibrate(case: RestCase, alone: RestResult) -> Calibration:
-    """Fit the times of one writer: what an operation takes beyond its delays and requests is computing of the client."""
+    """Fit the times of a single writer: the time of an operation beyond delays and requests is client CPU time."""
     times = Calibration(_fitted(alone.times_ms["GET 200"]), _fitted(alone.times_ms["POST 200"]))
     single = replace(case, writers=1, seconds=10 * case.seconds)
     without, accesses = (predict(single, replace(times, client_ms=ms))["operation_ms"] for ms in (0.0, 1.0))
@@ -268,7 +269,7 @@ def calibrate(case: RestCase, alone: RestResult) -> Calibration:
 
 
 def predict(case: RestCase, times: Calibration) -> dict[str, float]:
-    """Predict a case; a commit that has lost when it arrives takes as long as a load."""
+    """Predict a case; a commit whose requirements fail on arrival takes the time of a load."""
     delay = {"mean": float(FILE_MS), "stddev": 0.0}
     nothing = {"mean": 0.001, "stddev": 0.0}
     document: dict[str, Any] = {

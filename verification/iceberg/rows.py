@@ -1,4 +1,4 @@
-"""Measured beside predicted: the rows of the table that `make verify` writes."""
+"""Rows of measured and predicted values, which `make verify` writes."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ REST_BAR = 0.10
 SUCCESS_BAR = 0.10
 CONFIDENCE = 0.95
 ERRORS = {"ValidationException": "validation_exception", "CommitFailedException": "max_retries_exceeded"}
-"""Errors of both client libraries, and the simulator's words for them."""
+"""Abort reasons of the simulator, by error of the client libraries."""
 ONE_LOOK_MORE = "after the success, release 1.10 looks at the pointer once more than the code that was modelled"
 
 
 @dataclass(frozen=True)
 class Row:
-    """A case of a mode, as it was measured and as it was predicted."""
+    """Measured and predicted values of a case."""
 
     mode: str
     client: str
@@ -41,12 +41,12 @@ class Row:
     remark: str = ""
 
     def unexplained(self) -> bool:
-        """Whether it is off without a word of why."""
+        """True if the values differ without an explanation."""
         return not self.within and not self.remark
 
 
 def in_the_simulators_words(counts: dict[str, Any]) -> dict[str, Any]:
-    """Counts of a real client as the simulator keeps them: one kind of deletes, no data files."""
+    """Return counts of a real client in the terms of the simulator: one kind of deletes, no data files."""
     attempts = {kind: numbers for kind, numbers in counts["attempts"].items() if not kind.startswith("other_")}
     after = {kind: number for kind, number in counts["after"].items() if not kind.endswith("_deletes")}
     deletes = sum(number for kind, number in counts["after"].items() if kind in ("manifest_file_deletes", "manifest_list_deletes"))
@@ -54,7 +54,7 @@ def in_the_simulators_words(counts: dict[str, Any]) -> dict[str, Any]:
 
 
 def counts_row(case: Case, counts: Counts) -> Row:
-    """First mode: the accesses of each attempt and after it; of an operation that fails, that it does."""
+    """Return the row of the first mode: accesses per attempt and afterwards, or the failure of the operation."""
     charged = predict_counts(case)
     real: dict[str, Any] = {"error": None if counts.error is None else counts.error.partition(":")[0]}
     simulated: dict[str, Any] = {"error": charged.result.abort_reason}
@@ -83,7 +83,7 @@ def _difference(real: dict[str, Any], simulated: dict[str, Any]) -> dict[str, An
 
 
 def writers_row(case: WritersCase, result: WritersResult, mode: str = "writers", database: Database | None = None) -> Row:
-    """Second mode: attempts for each commit within 15 %, success within 10 percentage points."""
+    """Return the row of the second mode: attempts per commit within 15%, success within 10 percentage points."""
     predicted = predict_writers(case, database)
     difference = {
         "attempts_per_commit": predicted.attempts_per_commit / result.attempts_per_commit - 1.0,
@@ -111,7 +111,7 @@ def writers_row(case: WritersCase, result: WritersResult, mode: str = "writers",
 
 
 def rest_row(case: RestCase, result: RestResult, times: Calibration) -> Row:
-    """Compare writers on Iceberg's REST server code: attempts per commit within 10%, success within 10 percentage points.
+    """Return the row of writers on Iceberg's REST server: attempts per commit within 10%, success within 10 percentage points.
 
     ``times`` are those of one writer.
     """
@@ -136,7 +136,7 @@ def rest_row(case: RestCase, result: RestResult, times: Calibration) -> Row:
 
 
 def victim_row(case: VictimCase, result: VictimResult) -> Row:
-    """Third mode: the predicted success lies in the interval that so few repetitions leave open."""
+    """Return the row of the third mode: the predicted success must be within the confidence interval of the repetitions."""
     predicted = predict_victim(case)
     interval = binomtest(result.commits, result.repetitions).proportion_ci(CONFIDENCE)
     measured = {

@@ -1,4 +1,4 @@
-"""Modes two and three in the simulator: the same writers, latencies and retries, without a real client."""
+"""Simulate modes two and three with the same writers, latencies and retries as the real clients."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PATHS = {"java": "iceberg", "pyiceberg": "pyiceberg"}
 
 @dataclass(frozen=True)
 class Predicted:
-    """What the simulator says will come of it."""
+    """Predicted results."""
 
     attempts_per_commit: float
     attempts_per_operation: float
@@ -42,7 +42,7 @@ class Predicted:
 
 
 def predict_writers(case: WritersCase, database: Database | None = None) -> Predicted:
-    """Writers in a closed loop, each on a partition of its own; the catalog is in the store, or a database with its own times."""
+    """Simulate writers in a closed loop, each on a separate partition; the catalog is in the object store or a database."""
     low, high = case.runtime_ms
     own = {
         **OPERATIONS[case.operation],
@@ -61,7 +61,7 @@ def predict_writers(case: WritersCase, database: Database | None = None) -> Pred
 
 
 def predict_victim(case: VictimCase) -> Predicted:
-    """One long operation beside appends, many times."""
+    """Simulate one long operation with concurrent appends, many times."""
     settle_ms = 1_000.0
     duration_ms = settle_ms + 20.0 * case.runtime_ms
     document = _document(case.access_ms, duration_ms, "iceberg", 2)

@@ -1,4 +1,4 @@
-"""Third mode: one long operation beside appends at a given rate, on one table; does it get through?"""
+"""Third mode: one long operation with concurrent appends at a given rate on one table; measures its success."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from verification.iceberg.clients import Outcome, SharedJavaTable, SharedTable, 
 VICTIM = 0
 APPENDS = 1
 MANY_MANIFESTS = 120
-"""More than the 100 from which on Iceberg merges manifests."""
+"""Number of manifests above 100, the number from which on Iceberg merges manifests."""
 SETTLE_MS = 1_000.0
-"""Appends begin that much before the victim, so that it finds them under way."""
+"""Time in ms by which appends start before the long operation."""
 
 
 @dataclass(frozen=True)
 class VictimCase:
-    """A long operation, and how often others append meanwhile."""
+    """Long operation, and the rate of concurrent appends."""
 
     operation: str
     appends_per_second: float
     access_ms: float = 50.0
-    """What each access to the catalog or to a file takes."""
+    """Duration of each access to the catalog or to a file."""
     runtime_ms: float = 3_000.0
-    """How long the operation works between loading the table and committing."""
+    """Time between loading the table and committing."""
     repetitions: int = 24
 
     def manifests(self) -> int:
-        """Manifests of the table that hold nothing of the victim's."""
+        """Number of manifests of the table without files of the long operation."""
         return MANY_MANIFESTS if self.operation == "merge_append" else 1
 
     def delays(self) -> Delays:
@@ -42,7 +42,7 @@ class VictimCase:
 
 @dataclass(frozen=True)
 class VictimResult:
-    """How often the operation got through, and after how many attempts it did or gave up."""
+    """Number of successes of the operation, and its attempts until success or abort."""
 
     commits: int
     repetitions: int
@@ -66,11 +66,11 @@ CASES = (
     *(VictimCase("merge_append", rate, access_ms=20.0) for rate in (0.2, 0.5, 1.0)),
 )
 AT_ONCE = 6
-"""Repetitions that run at the same time, each on a table of its own."""
+"""Number of concurrent repetitions, each on a separate table."""
 
 
 def measure(gateway: Any, case: VictimCase) -> VictimResult:
-    """Run the victim as often as the case says."""
+    """Run the long operation for the number of repetitions of the case."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         outcomes = list(pool.map(lambda number: _repetition(gateway, case, number), range(case.repetitions)))
     commits = sum(outcome.committed for outcome in outcomes)
@@ -92,7 +92,7 @@ def _repetition(gateway: Any, case: VictimCase, number: int) -> Outcome:
 
 
 def _append_until(over: threading.Event, table: SharedTable, case: VictimCase, draws: random.Random) -> None:
-    """Begin appends at random moments, whether or not earlier ones have ended."""
+    """Start appends at random times, independently of the end of earlier appends."""
 
     def append() -> None:
         with table.client(case.delays()) as client:

@@ -1,4 +1,4 @@
-"""Second mode: n real writers in a closed loop on one table, each on a partition of its own, so that nothing really conflicts."""
+"""Second mode: n real writers in a closed loop on one table, each on a separate partition, without real conflicts."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from verification.iceberg.python import CountingCatalog
 NO_MERGES = {"commit.manifest-merge.enabled": "false"}
 WRITERS = (1, 2, 4, 8, 16)
 AT_ONCE = 16
-"""Writers, of all cases together, that run at the same time."""
+"""Maximum number of concurrent writers of all cases."""
 
 
 @dataclass(frozen=True)
 class WritersCase:
-    """Writers that begin the next operation as soon as the last has ended, for a while."""
+    """Writers that start the next operation as soon as the previous one has ended."""
 
     client: str
     operation: str
     writers: int
     access_ms: float = 50.0
-    """What each access to the catalog or to a file takes."""
+    """Duration of each access to the catalog or to a file."""
     runtime_ms: tuple[float, float] = (100.0, 500.0)
-    """How long a writer works between loading the table and committing: uniform between these."""
+    """Bounds of the uniformly distributed time between loading the table and committing."""
     duration_ms: float = 45_000.0
-    """For how long operations are begun; those under way then are finished."""
+    """Time in which operations start; operations in flight at its end are finished."""
     keeps_handle: bool = False
-    """Whether a writer keeps its handle on the table, as Flink's and Kafka Connect's do (Java)."""
+    """True if a writer caches its table handle, as in Flink and Kafka Connect (Java)."""
     on_postgres: bool = False
-    """Whether the catalog is PyIceberg's on PostgreSQL, whose statements take the time that they take."""
+    """True if the catalog is PyIceberg's SqlCatalog on PostgreSQL, with real statement times."""
 
     def delays(self) -> Delays:
         catalog_ms = 0.0 if self.on_postgres else self.access_ms
@@ -49,24 +49,24 @@ class WritersCase:
 
 @dataclass(frozen=True)
 class WritersResult:
-    """What came of it."""
+    """Results of the writers of a case."""
 
     operations: int
     commits: int
     attempts: int
     commits_in_time: int
-    """Those that ended while operations were still begun."""
+    """Number of commits that ended within ``duration_ms``."""
     seconds: float
-    """For how long operations were begun."""
+    """Time in which operations started."""
 
     @property
     def attempts_per_commit(self) -> float:
-        """Attempts, those of operations that gave up included, for each commit."""
+        """Number of attempts per commit, including attempts of aborted operations."""
         return self.attempts / self.commits if self.commits else float("inf")
 
     @property
     def success(self) -> float:
-        """The share of operations that committed."""
+        """Fraction of operations that committed."""
         return self.commits / self.operations
 
     @property
@@ -75,7 +75,7 @@ class WritersResult:
 
 
 ACCESS_MS = {"java": 50.0, "pyiceberg": 100.0}
-"""Long enough for the computing of sixteen clients to fit in; PyIceberg's are threads of one Python."""
+"""Duration of an access, long enough for the CPU time of sixteen clients; PyIceberg clients are threads of one process."""
 CASES = tuple(
     WritersCase(client, operation, writers, access_ms)
     for client, access_ms in ACCESS_MS.items()
@@ -94,14 +94,14 @@ POSTGRES_CASES = tuple(
 
 @dataclass(frozen=True)
 class Backends:
-    """What clients need: a JVM with Iceberg, or a database."""
+    """Services of the clients: a JVM with Iceberg, or a database."""
 
     gateway: Any = None
     postgres_uri: str = ""
 
     @contextmanager
     def table(self, case: WritersCase) -> Iterator[SharedTable]:
-        """A new table for the writers of a case."""
+        """Return a new table for the writers of a case."""
         if case.client == "java":
             yield SharedJavaTable(self.gateway, case.writers, properties=NO_MERGES, keeps_handle=case.keeps_handle)
             return
@@ -134,7 +134,7 @@ def measure(backends: Backends, case: WritersCase) -> WritersResult:
 
 
 def measure_all(backends: Backends, cases: Sequence[WritersCase]) -> Iterator[tuple[WritersCase, WritersResult]]:
-    """Run cases, small ones at the same time, each on a table of its own."""
+    """Run cases, small ones concurrently, each on a separate table."""
     for batch in _batches(cases):
         results: dict[int, WritersResult] = {}
 
@@ -157,6 +157,6 @@ def _batches(cases: Sequence[WritersCase]) -> Iterator[list[WritersCase]]:
 
 
 def _call_in_threads(call: Callable[[int], None], numbers: Sequence[int]) -> None:
-    """Call a function with each number in a thread of its own; raise what any of them raised."""
+    """Call a function with each number in a separate thread; raise the first exception."""
     with ThreadPoolExecutor(len(numbers)) as pool:
         list(pool.map(call, numbers))

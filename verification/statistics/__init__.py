@@ -1,1 +1,1 @@
-"""Do 95 % intervals hold the truth in 95 of 100 studies? Replicated small studies against runs a thousand times as long."""
+"""Verification of the coverage of 95% intervals: replicated small studies against runs that are a thousand times longer."""

@@ -1,7 +1,7 @@
-"""Many alternatives against a baseline: how often equal ones are reported apart, and a better one is found.
+"""Compare many alternatives with a baseline: rate of false positives, and detection of a better alternative.
 
-Alternatives are equal where they are one configuration with other seeds: under common random numbers the same seeds would give the
-same bytes, and nothing could be reported apart. Each trial goes through the comparison that ``endive compare`` makes.
+Equal alternatives are one configuration with other seeds: with common random numbers, the same seeds would give the same bytes, so
+no difference could be reported. Each trial uses the comparison of ``endive compare``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from verification.statistics.studies import COOLDOWN_MS, MEASURED_MS, WARMUP_MS,
 TRIALS, QUICK_TRIALS = 200, 24
 ALTERNATIVES = 20
 SEEDS = 10
-"""As many as ``endive compare`` runs."""
+"""Number of seeds, as in ``endive compare``."""
 METRICS = ("success_rate", "throughput_per_s", "time_to_commit_p50_ms")
 PATIENT = System(5.0, retries=8)
 _FIRST = 1_000_000_000
@@ -33,7 +33,7 @@ _WINDOW = {
 
 
 def trial(number: int, metrics: tuple[str, ...], planted: bool, alternatives: int = ALTERNATIVES) -> Alternatives:
-    """Compare as many equal alternatives with a baseline, all with seeds of their own; ``planted`` makes the first a better one."""
+    """Compare equal alternatives with a baseline, all with different seeds; ``planted`` makes the first one better."""
     sides = []
     for place in range(alternatives + 1):
         first = _FIRST + (number * (ALTERNATIVES + 1) + place) * SEEDS
@@ -47,7 +47,7 @@ def trial(number: int, metrics: tuple[str, ...], planted: bool, alternatives: in
 
 
 def answer(found: Alternatives) -> set[str]:
-    """Return the alternatives that any ranking tells from the baseline."""
+    """Return the alternatives that differ significantly from the baseline in any ranking."""
     return {
         each.name
         for ranking in found.rankings
@@ -65,7 +65,7 @@ def _found(metrics: tuple[str, ...], number: int, first: int) -> list[bool]:
 
 
 def compare(quick: bool) -> Iterator[CoverageRow]:
-    """Trials without a false alarm, by one metric and by three; and trials in which a planted difference is found."""
+    """Return the fraction of trials without a false positive, for one and three metrics, and with a detected difference."""
     number = QUICK_TRIALS if quick else TRIALS
     with counting(number) as held:
         for metrics in (METRICS[:1], METRICS):

@@ -1,4 +1,4 @@
-"""Each kind of interval: in how many of the replicated studies it holds the truth."""
+"""Measure the coverage of each kind of interval over replicated studies."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ STUDIES, QUICK_STUDIES = 500, 60
 SEEDS = 5
 BUSY, NEARLY_ALL, PATIENT = System(5.0), System(1.5), System(5.0, retries=6)
 CLIENTS = System(1.0, retries=1000, clients=12, measured_ms=590_000.0, cooldown_ms=0.0)
-"""A closed loop of which transactions are in flight at the end, with many retries each."""
+"""Closed loop with transactions in flight at the end and many retries per transaction."""
 NEAR_SATURATION = System(4.0, retries=1000, measured_ms=590_000.0, cooldown_ms=0.0)
 BY_DEFAULT = (
     ("retries_per_txn", "12 clients", replace(CLIENTS, finds_window=True)),
     ("time_to_commit_p95_ms", "4/s, near saturation", replace(NEAR_SATURATION, finds_window=True)),
 )
-"""The same systems, measured in the window that commands find."""
+"""The same systems, measured in the default window of the commands."""
 LOADS = (2.0, 3.0, 4.0, 5.5, 8.0)
 THRESHOLD = 0.9
 LOW, HIGH = 0.93, 0.975
-"""Where the share of a 95 % interval that holds may lie; near 0 and 1 a share's interval may hold more often."""
+"""Accepted range of the coverage of a 95% interval; near 0 and 1 the coverage of a share may be higher."""
 SEARCHES = {"10 %, 5 to 20 seeds": Search(start=3.0, lowest=0.5, highest=32.0, tolerance=0.1, seeds=SEEDS, max_seeds=20)}
-"""By what is asked for. With a tolerance that is wide next to the noise, the distance of the loads decides and not the noise."""
+"""Load searches by precision. With a tolerance that is wide compared with the noise, the distance of the loads dominates."""
 PRECISE = (
     ("success_rate", "5/s", BUSY, "1.5pp"),
     ("throughput_per_s", "3/s", System(3.0), "3%"),
     ("time_to_commit_p50_ms", "5/s", BUSY, "4%"),
 )
-"""Studies whose number of seeds follows from a precision. The pilot is too small for most of them: they take 10 to 20 seeds."""
+"""Studies whose number of seeds follows from a precision. Most need more seeds than the pilot: 10 to 20."""
 PRECISE_STUDIES, QUICK_PRECISE_STUDIES = 1_000, 60
 _CHUNKS = 20
 _FIRST_OF_CROSSINGS, _FIRST_OF_FRONTIERS, _FIRST_OF_PRECISE = 10_000_000, 100_000_000, 500_000_000
@@ -52,7 +52,7 @@ _MODES = {"precise": "precision", "crossing": "crossings", "frontier": "crossing
 
 @dataclass(frozen=True)
 class CoverageRow:
-    """A kind of interval and the share of studies in which it held the truth."""
+    """Kind of interval, and the fraction of studies in which it contains the true value."""
 
     interval: str
     case: str
@@ -64,11 +64,11 @@ class CoverageRow:
 
     @property
     def within(self) -> bool:
-        """Whether the share is what a 95 % interval should have."""
+        """True if the coverage is within the range of a 95% interval."""
         return self.low <= self.held <= self.high
 
     def document(self) -> dict[str, Any]:
-        """The row as it is written to a file."""
+        """Return the row as it is written to a file."""
         return {"mode": _MODES.get(self.interval, "coverage"), **asdict(self), "within": self.within}
 
 
@@ -137,12 +137,12 @@ def _precise(system: System, metric: str, precision: Precision, number: int, fir
 
 
 Held = Callable[..., float]
-"""The share of studies in which a kind of interval, given as a function and its first arguments, holds the truth."""
+"""Function that returns the fraction of studies in which a kind of interval contains the true value."""
 
 
 @contextmanager
 def counting(number: int) -> Iterator[Held]:
-    """A pool of processes that run so many studies."""
+    """Open a pool of processes that run this number of studies."""
     with ProcessPoolExecutor(cpu_count()) as pool:
 
         def held(kind: Callable[..., list[bool]], *arguments: Any) -> float:
@@ -155,7 +155,7 @@ def counting(number: int) -> Iterator[Held]:
 
 
 def compare(quick: bool) -> Iterator[CoverageRow]:
-    """Intervals of shares, means, quantiles and differences, each with studies of its own."""
+    """Measure intervals of shares, means, quantiles and differences, each with separate studies."""
     number = QUICK_STUDIES if quick else STUDIES
     with counting(number) as held:
         for system, name in ((BUSY, "5/s"), (NEARLY_ALL, "1.5/s, nearly all commit")):
@@ -183,7 +183,7 @@ def compare(quick: bool) -> Iterator[CoverageRow]:
 
 
 def compare_crossings(quick: bool) -> Iterator[CoverageRow]:
-    """Intervals of the load at which a share falls below a threshold: over given loads, and searched."""
+    """Measure intervals of the load at which a share falls below a threshold, at given loads and by search."""
     number = QUICK_STUDIES if quick else STUDIES
     true = true_crossing(THRESHOLD, LOADS[0], LOADS[-1])
     case = f"load at which success falls below {THRESHOLD:.0%}"
@@ -194,7 +194,7 @@ def compare_crossings(quick: bool) -> Iterator[CoverageRow]:
 
 
 def compare_precise(quick: bool) -> Iterator[CoverageRow]:
-    """Intervals of studies whose number of seeds follows from a precision."""
+    """Measure intervals of studies whose number of seeds follows from a precision."""
     number = QUICK_PRECISE_STUDIES if quick else PRECISE_STUDIES
     with counting(number) as held:
         for metric, name, system, text in PRECISE:

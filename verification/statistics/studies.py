@@ -1,4 +1,4 @@
-"""Small runs of one pointer under load, and long ones that tell the truth about them."""
+"""Simulate short runs of one commit pointer under load, and long runs that give the true values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from endive.simulation import Simulation, SimulationConfig
 WARMUP_MS = 10_000.0
 MEASURED_MS = 80_000.0
 COOLDOWN_MS = 15_000.0
-"""Long enough for all that entered to end: what is unfinished widens the interval of success, which is not at issue here."""
+"""Cool-down that is long enough for all commits to end, because transactions in flight widen the interval of success."""
 TIMES_AS_LONG = 1_000
 PERCENTS = (50, 95)
 _NEEDED = ("t_commit_start", "t_submit", "total_latency", "t_commit")
@@ -29,16 +29,16 @@ _NEEDED = ("t_commit_start", "t_submit", "total_latency", "t_commit")
 
 @dataclass(frozen=True)
 class System:
-    """Fast appends to one table on S3, at a rate or by clients that think for ``1 / rate_per_s`` on average."""
+    """System with fast appends to one table on S3, at a rate or by clients with mean think time ``1 / rate_per_s``."""
 
     rate_per_s: float
     retries: int = 4
     clients: int = 0
-    """Clients of a closed loop, in place of a rate."""
+    """Number of clients of a closed loop, instead of a rate."""
     measured_ms: float = MEASURED_MS
     cooldown_ms: float = COOLDOWN_MS
     finds_window: bool = False
-    """True to find the warm-up from the runs of a study, as commands do by default; otherwise it is given."""
+    """True if the warm-up is determined from the runs, as by default in commands; False if it is given."""
 
 
 @cache
@@ -62,7 +62,7 @@ def _arrivals(system: System) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Run:
-    """A simulated run: its transactions, their retries, and its length."""
+    """Simulated run: transactions, retries, and duration."""
 
     transactions: Transactions
     retries: Ints
@@ -82,13 +82,13 @@ def simulate(system: System, seed: int, times_as_long: int = 1) -> Run:
 
 
 def measure(system: System, seed: int, times_as_long: int = 1) -> dict[str, Any]:
-    """The metrics of one run after the given warm-up, by the project's own functions."""
+    """Return the metrics of one run after the given warm-up, computed by Endive."""
     run = simulate(system, seed, times_as_long)
     return _metrics(run.transactions, run.retries, given_window(run.duration_ms, WARMUP_MS, system.cooldown_ms))
 
 
 def measure_study(system: System, seeds: Sequence[int]) -> list[dict[str, Any]]:
-    """The metrics of the runs of one study."""
+    """Return the metrics of the runs of one study."""
     if not system.finds_window:
         return [measure(system, seed) for seed in seeds]
     runs = [simulate(system, seed) for seed in seeds]
@@ -128,18 +128,18 @@ def _bounds(metric: str, found: Bounded) -> dict[str, Any]:
 
 @cache
 def truth(system: System) -> dict[str, Any]:
-    """The metrics of a run a thousand times as long, with a seed that no study has."""
+    """Return the metrics of a run that is a thousand times longer, with a seed that no study uses."""
     return measure(system, 10**9, TIMES_AS_LONG)
 
 
 def studies(system: System, number: int, seeds: int, first: int = 0) -> Iterator[list[dict[str, Any]]]:
-    """So many studies of so many seeds, from a study on; no seed is in two of them."""
+    """Yield studies with this number of seeds, starting with study ``first``; studies share no seed."""
     for study in range(first, first + number):
         yield measure_study(system, range(study * seeds, (study + 1) * seeds))
 
 
 def true_crossing(success: float, low: float, high: float, steps: int = 14) -> float:
-    """The load per second at which success falls below a share, by bisection with long runs."""
+    """Return the load per second at which success falls below a threshold, by bisection with long runs."""
     for _ in range(steps):
         middle = (low * high) ** 0.5
         if truth(System(middle))["success_rate"] < success:

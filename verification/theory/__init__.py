@@ -1,1 +1,1 @@
-"""The simulator against what is known without simulating: Little's law, M/G/infinity, closed loops, renewal of retries."""
+"""Verification against theory: Little's law, M/G/infinity, closed loops, renewal of retries."""

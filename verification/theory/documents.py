@@ -1,4 +1,4 @@
-"""Configurations whose answer theory knows."""
+"""Configurations with results that are known from theory."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from endive.simulation import Simulation, SimulationConfig
 
 CATALOG_READ_MS, LIST_READ_MS, LIST_WRITE_MS, FILE_WRITE_MS, CAS_MS = 2.0, 5.0, 7.0, 11.0, 4.0
 ATTEMPT_MS = LIST_READ_MS + FILE_WRITE_MS + LIST_WRITE_MS + CAS_MS
-"""An attempt with fixed latencies: manifest list read, manifest and list written, the pointer swapped."""
+"""Duration of an attempt with fixed latencies: manifest list read, manifest and manifest list written, pointer swapped."""
 
 
 def fixed_store() -> dict[str, Any]:
-    """A store whose latencies are always the same."""
+    """Return an object store with constant latencies."""
     return {
         "T_CAS": {"mean": CAS_MS},
         "T_METADATA_ROOT": {"read": {"mean": CATALOG_READ_MS}, "write": {"mean": 1.0}},
@@ -23,10 +23,10 @@ def fixed_store() -> dict[str, Any]:
 
 
 def built(tree: dict[str, Any], seed: int = 1) -> SimulationConfig:
-    """A run from a tree of keys."""
+    """Return a run from a tree of keys."""
     return build_simulation_config(Document.model_validate(tree), seed_override=seed)
 
 
 def rows_of(tree: dict[str, Any], seed: int = 1) -> Any:
-    """The rows of a run, as a pandas frame."""
+    """Return the rows of a run as a pandas DataFrame."""
     return Simulation(built(tree, seed)).run().to_dataframe()

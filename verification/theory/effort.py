@@ -1,4 +1,4 @@
-"""Estimates of what the example studies cost, in their quick form, against the CPU time that their runs took."""
+"""Compare the estimated with the actual CPU time of the example studies in their quick form."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FACTOR = 2.0
 
 
 def compare(quick: bool) -> Iterator[TheoryRow]:
-    """Each study: the logarithm of taken over estimated, to the base of the factor that they may be apart."""
+    """Return for each study the logarithm of actual over estimated time, to the base of the accepted factor."""
     measure_speed()
     for path in sorted(_STUDIES.glob("*.toml")):
         plan = plan_sweep(Sweep(path, quick=True))
@@ -41,6 +41,6 @@ def compare(quick: bool) -> Iterator[TheoryRow]:
 
 
 def _compile(document: Document) -> None:
-    """Have the kernel ready: compiling is no part of a run's effort."""
+    """Compile the kernel, because compilation is not part of the effort of a run."""
     config = build_simulation_config(document, seed_override=0)
     Simulation(replace(config, duration_ms=1.0, engine="compiled")).run()

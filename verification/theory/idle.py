@@ -1,7 +1,7 @@
-"""Idle systems as M/G/infinity: nobody waits for anybody, so the number that works at a moment is Poisson.
+"""Compare idle systems with M/G/infinity: transactions do not wait, so the number of running jobs is Poisson-distributed.
 
-With a rate of arrivals r and runtimes with distribution G, the number that works at a moment t has mean and variance r *
-(integral of 1 - G from 0 to t), and transactions enter their commit with rate r * G(t).
+At an arrival rate r and runtimes with distribution G, the number of running jobs at time t has mean and variance r * (integral of 1
+- G from 0 to t), and transactions start committing at rate r * G(t).
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def _tree() -> dict[str, Any]:
 
 
 def _working(at_ms: float) -> float:
-    """The mean number that works at a moment."""
+    """Return the mean number of running jobs at a time."""
     runtime = stats.lognorm(_SIGMA, scale=math.exp(math.log(_MEAN_MS) - _SIGMA**2 / 2.0))
     grid = np.linspace(0.0, at_ms, 20_001)
     return float(_RATE_PER_S / 1000.0 * np.trapezoid(runtime.sf(grid), grid))
 
 
 def compare(quick: bool) -> Iterator[TheoryRow]:
-    """Mean and variance of the number that works, at moments of the start and of the steady state."""
+    """Compare mean and variance of the number of running jobs, at the start and in the steady state."""
     seeds = _QUICK_SEEDS if quick else _SEEDS
     working: dict[float, list[int]] = {at_ms: [] for at_ms in _AT_MS}
     for seed in range(seeds):

@@ -1,7 +1,7 @@
-"""Little's law: the mean number that commits at a moment is the rate of entries times the mean time in the commit.
+"""Check Little's law: the mean number of committing transactions is their arrival rate times their mean commit time.
 
-The left side is a mean over time, counted from the beginnings and ends of all transactions; the right side is one over
-transactions. They agree in any system that neither fills nor empties, up to what enters before a window and leaves within it.
+The left side is a mean over time, computed from the starts and ends of all transactions; the right side is a mean over
+transactions. They agree in any steady system, except for transactions at the borders of the window.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BAR = 0.05
 
 
 def compare(quick: bool) -> Iterator[TheoryRow]:
-    """Each case over the window after the first ten minutes."""
+    """Compare each case over the window after the first ten minutes."""
     duration = _DURATION_MS / 4.0 if quick else _DURATION_MS
     for name, case in CASES.items():
         transaction = {"retry": 10, "runtime": {"mean": 10_000.0, "sigma": 0.5}} | case.get("transaction", {})

@@ -1,8 +1,8 @@
-"""Closed loops with fixed latencies, whose course can be worked out by hand.
+"""Compare closed loops with fixed latencies with values derived by hand.
 
-One writer never conflicts: a transaction takes a read of the catalog, the work and one attempt. Two writers without think time
-fall into step: each loses its first attempt to the other's commit and wins the second, so a transaction takes the same plus a
-read and an attempt.
+A single writer never conflicts: a transaction takes a catalog read, the job and one attempt. Two writers without think time
+synchronize: each loses its first attempt to the other's commit and wins the second, so a transaction takes an additional catalog
+read and attempt.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _tree(clients: int, work_ms: float) -> dict[str, Any]:
 
 
 def compare(_: bool) -> Iterator[TheoryRow]:
-    """One and two writers: commits a second and attempts for each commit."""
+    """Compare one and two writers: commits per second and attempts per commit."""
     for clients in (1, 2):
         for work_ms in WORKS_MS:
             rows = rows_of(_tree(clients, work_ms))

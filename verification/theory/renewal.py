@@ -1,4 +1,4 @@
-"""The renewal approximation of optimistic retries against the simulator, from idle to three times the knee."""
+"""Compare the renewal approximation of optimistic retries with the simulator, from idle to three times the saturation load."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from endive.workload import OpenArrivals, Workload, WorkloadClass, WorkloadConfi
 from verification.theory.rows import TheoryRow
 
 RATES = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 15.0, 18.0)
-"""Loads per second: with the latencies below, fewer than 99 % commit from about 6 a second on."""
+"""Loads per second; with the latencies below, less than 99% commit above about 6/s."""
 BAR = 0.03
 _CUT = 0.1
 
@@ -28,7 +28,7 @@ def _latency(kind: str, mean_ms: float) -> QuantileDistribution:
 
 
 def configuration(latencies: str, rate_per_s: float, transactions: int) -> SimulationConfig:
-    """Fast appends to one table: reads of 20 ms, writes of 30 ms, a swap of 60 ms in the mean, ten retries, work of 10 s."""
+    """Return fast appends to one table: mean reads of 20 ms, writes of 30 ms, swaps of 60 ms, ten retries, jobs of 10 s."""
     profile = StorageProfile(
         latencies,
         0.0,
@@ -56,7 +56,7 @@ def configuration(latencies: str, rate_per_s: float, transactions: int) -> Simul
 
 
 def simulated_throughput(config: SimulationConfig) -> float:
-    """Commits per second after the first tenth of the run, scaled by how many arrived against how many were to."""
+    """Return the commits per second after the first tenth of the run, scaled by expected over actual arrivals."""
     rows = Simulation(config).run().to_table()
     start = _CUT * config.duration_ms
     seconds = (config.duration_ms - start) / 1000.0
@@ -68,7 +68,7 @@ def simulated_throughput(config: SimulationConfig) -> float:
 
 
 def compare(quick: bool) -> Iterator[TheoryRow]:
-    """All loads, for exponential and for lognormal latencies."""
+    """Compare all loads, for exponential and for lognormal latencies."""
     for latencies in ("exponential", "lognormal"):
         for rate in RATES:
             config = configuration(latencies, rate, 20_000 if quick else 200_000)

@@ -1,4 +1,4 @@
-"""One comparison of theory with the simulator."""
+"""Row of a comparison of theory with the simulator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class TheoryRow:
-    """A quantity that theory knows, what the simulator gave, and how far they may be apart (relative)."""
+    """Quantity with its value from theory, its simulated value, and the accepted relative difference."""
 
     mode: str
     case: str
@@ -19,14 +19,14 @@ class TheoryRow:
 
     @property
     def difference(self) -> float:
-        """Relative difference of the simulator from theory (absolute where theory says 0)."""
+        """Relative difference between simulator and theory (absolute if theory gives 0)."""
         return self.simulated - self.theory if self.theory == 0.0 else self.simulated / self.theory - 1.0
 
     @property
     def within(self) -> bool:
-        """Whether the difference is within its bar."""
+        """True if the difference is accepted."""
         return abs(self.difference) <= self.bar
 
     def document(self) -> dict[str, Any]:
-        """The row as it is written to a file."""
+        """Return the row as it is written to a file."""
         return {**asdict(self), "difference": self.difference, "within": self.within}
