@@ -67,10 +67,15 @@ def test_protocols_decide_themselves_which_operations_conflict() -> None:
 @pytest.mark.parametrize("protocol", ["ducklake", "delta-catalog"])
 def test_requests_of_protocols_to_the_catalog_are_in_the_trace(protocol: str) -> None:
     tree: dict[str, Any] = {
-        "simulation": {"duration_ms": 20_000.0},
+        "simulation": {"duration_ms": 20_000.0, "seed": 1},
         "storage": {"provider": "s3"},
         "catalog": {"type": "service"},
-        "transaction": {"commit_path": protocol, "inter_arrival": {"scale": 1_000.0}, "operation_types": {"fast_append": 1.0}},
+        "transaction": {
+            "commit_path": protocol,
+            "inter_arrival": {"scale": 200.0},
+            "operation_types": {"fast_append": 1.0},
+            "runtime": {"distribution": "fixed", "value": 500.0},
+        },
     }
     rows, events = history_of(tree)
     assert sum(row["catalog_requests"] for row in rows) > len(rows)

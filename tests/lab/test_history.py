@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +14,7 @@ from obstore.store import S3Store
 from requests.exceptions import ConnectionError as LostError
 
 from endive.lab.behavior import Behavior, LabFailures
+from endive.lab.client_processes import ClientNames
 from endive.lab.history import check_history
 from endive.lab.open_lab import BUCKET, Lab, LabSettings, open_lab
 from endive.lab.recording import REQUESTS, RecordedRequest, read_requests
@@ -118,3 +121,11 @@ def test_nothing_is_found_without_failures() -> None:
     with open_lab(LabSettings(), clients=[CLIENT]) as lab:
         assert append(lab, retries=True) == 12
         assert check_history(lab.recording.requests()) == []
+
+
+def test_a_client_is_named_by_its_process_from_its_first_request_on() -> None:
+    names = ClientNames()
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        names.connection_opened(client.getsockname()[1], server.getsockname()[1])
+        assert names.name(client.getsockname()[1]) == f"pid:{os.getpid()}"
+    names.close()

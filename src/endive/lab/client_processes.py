@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Queue
 
 _PROCESSES = Path("/proc")
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
@@ -20,7 +20,7 @@ class ClientNames:
 
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
-        self._asked: SimpleQueue[tuple[int, str] | None] = SimpleQueue()
+        self._asked: Queue[tuple[int, str] | None] = Queue()
         self._processes: dict[int, None] = {}
         self._thread = threading.Thread(target=self._find_processes, daemon=True, name="endive-lab-clients")
         self._thread.start()
@@ -38,7 +38,8 @@ class ClientNames:
             self._asked.put((client_port, inode))
 
     def name(self, client_port: int) -> str:
-        """Return the name of the client of a connection."""
+        """Return the name of the client of a connection, after the lookups in progress."""
+        self._asked.join()
         return self._names.get(client_port, f"port:{client_port}")
 
     def close(self) -> None:
@@ -54,6 +55,8 @@ class ClientNames:
             if process is not None:
                 self._processes[process] = None
                 self._names[client_port] = f"pid:{process}"
+            self._asked.task_done()
+        self._asked.task_done()
 
 
 def _owner(inode: str, processes: Iterable[int]) -> int | None:
