@@ -264,7 +264,7 @@ class TestWhatIsFound:
         made = imported(metadata_document([START_MS + 12_000 + 60_000 * n for n in range(40) if n not in (7, 20)]))
         section = made.tree["workload"]["append"]
         assert section["periodic"] == {"interval_ms": 60_000.0, "phase_ms": 12_000.0}
-        assert any("5.0% of the slots" in each.assumed for each in made.assumptions)
+        assert any("5.0% of the scheduled times" in each.assumed for each in made.assumptions)
 
     def test_engines_applications_and_sizes_are_reported_apart(self) -> None:
         def summary(place: int) -> dict[str, str]:

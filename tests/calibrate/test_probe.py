@@ -203,7 +203,7 @@ class TestDirectory:
             run_probe(open_target(str(tmp_path)), 3, 10.0)
 
     def test_what_is_no_directory_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match="not a directory"):
+        with pytest.raises(InputError, match="no such directory"):
             open_target(str(tmp_path / "none"))
 
 

@@ -88,7 +88,7 @@ def test_compare_cannot_add_seeds_to_results(config: Path, tmp_path: Path) -> No
     data_of("run", config, "-o", tmp_path / "out")
     result = invoke("compare", str(tmp_path / "out"), str(config), "--precision", "5%", "-o", str(tmp_path / "compare"))
     assert result.exit_code == 2
-    assert "is finished and gets no more seeds" in " ".join(result.output.split())
+    assert "is stored, so no seeds can be added" in " ".join(result.output.split())
 
 
 def test_the_precision_of_a_frontier_is_that_of_the_load(config: Path, tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_seeds_that_do_not_help_are_not_added(config: Path, tmp_path: Path) -> N
         (["run", "--for", "p99"], "no effect without --precision"),
         (["run", "--max-seeds", "9"], "no effect without --precision"),
         (["run", "--precision", "much"], "is not a precision"),
-        (["tune", "--for", "p95", "--precision", "1pp"], "1pp is for shares"),
+        (["tune", "--for", "p95", "--precision", "1pp"], "1pp applies to shares"),
         (["tune", "--for", "success", "--precision", "1%", "--seeds", "9"], "excludes --seeds"),
     ],
 )

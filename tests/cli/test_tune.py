@@ -117,7 +117,7 @@ def test_people_read_sentences_and_a_table(asked: tuple[Path, Any, str]) -> None
     text = invoke("tune", str(folder / "load.toml"), *QUESTION, "-o", str(folder / "out")).stdout
     assert text.startswith("\n".join(data["answer"]))
     narrow = narrow_invoke("tune", str(folder / "load.toml"), *QUESTION, "-o", str(folder / "out"))
-    sentences, _, command = narrow.stdout.partition("Check it:\n")
+    sentences, _, command = narrow.stdout.partition("Check:\n")
     assert_fits([*sentences.splitlines(), *narrow.stderr.splitlines()])
     assert command.startswith("endive compare "), "what is pasted is not wrapped"
     words = re.sub(r"runs in [\d.]+ s;", "", text).split()  # two calls do not take the same time
@@ -235,7 +235,7 @@ def test_what_today_breaks_is_reported_first(tmp_path: Path) -> None:
     data = strict(invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"), "--json").stdout)
     assert data["clear"]
     assert data["answer"][0] == "The current settings do not meet success(ingest) >= 85%."
-    assert data["answer"][1].startswith("Best time_to_commit_p50_ms(ingest) among those that do: ")
+    assert data["answer"][1].startswith("Best time_to_commit_p50_ms(ingest) among settings that do: ")
     assert data["answer"][-1] == "success(ingest) >= 85% is met."
 
 
@@ -294,7 +294,7 @@ def test_kinds_of_backoff_can_be_searched(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("--for", "success(ingst)"), "unknown class 'ingst'; did you mean 'ingest'?"),
-        (("--for", "sucess"), "The metrics are"),
+        (("--for", "sucess"), "unknown metric 'sucess'; did you mean 'success'?"),
         (("--for", "success < 5%"), "is not a metric; expected METRIC"),
         (("--for", "overhead"), "overhead has no direction that is better"),
         (("--subject-to", "success(compactin) > 5%"), "unknown class 'compactin'; did you mean 'compaction'?"),

@@ -147,7 +147,7 @@ def test_a_dry_run_says_that_the_plan_is_a_pilot(tmp_path: Path) -> None:
     [
         (["--seeds", "3", "--precision", "1%"], "excludes --seeds"),
         (["--for", "throughput"], "no effect without --precision"),
-        (["--precision", "0.5pp", "--for", "throughput"], "0.5pp is for shares"),
+        (["--precision", "0.5pp", "--for", "throughput"], "0.5pp applies to shares"),
         (["--precision", "one"], "is not a precision"),
         (["--max-seeds", "5"], "no effect without --precision"),
     ],

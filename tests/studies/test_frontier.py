@@ -114,7 +114,7 @@ def test_keys_of_whole_numbers_stay_whole(config: Path) -> None:
         ({"vary": "workload.ingest.rte", "from": 1.0}, "no such key; did you mean 'rate'?"),
         ({"vary": "workload.ingest.operation", "from": 1.0}, "workload.ingest.operation"),
         ({"vary": "workload.absent.rate"}, "unknown class 'absent'; an override cannot add a class"),
-        ({"vary": "storage.provider"}, "--from: is missing"),
+        ({"vary": "storage.provider"}, "--from: is required"),
         ({"until": "success(maintenence) < 95%"}, "unknown class 'maintenence'; did you mean 'maintenance'?"),
         ({"until": "success(ingest, fast_apend) < 95%"}, "unknown operation 'fast_apend'; did you mean 'fast_append'?"),
         ({"until": "sucess < 95%"}, "unknown metric 'sucess'"),
@@ -123,8 +123,8 @@ def test_keys_of_whole_numbers_stay_whole(config: Path) -> None:
         ({"from": -1.0}, "--from: should be greater than 0 (is -1.0)"),
         ({"seeds": 1}, "--seeds: should be greater than or equal to 2"),
         ({"seeds": 9, "max_seeds": 8}, "9 exceeds --max-seeds 8"),
-        ({"vary": None}, "--vary: is missing"),
-        ({"until": None}, "--until: is missing"),
+        ({"vary": None}, "--vary: is required"),
+        ({"until": None}, "--until: is required"),
     ],
 )
 def test_what_is_wrong_is_reported(config: Path, asked: dict[str, Any], message: str) -> None:
@@ -135,7 +135,7 @@ def test_what_is_wrong_is_reported(config: Path, asked: dict[str, Any], message:
 
 def test_a_load_beyond_all_numbers_is_refused(config: Path) -> None:
     config.write_text(CONFIG.replace("rate = 4", f"rate = 1{'0' * 400}"))
-    with pytest.raises(ConfigError, match=r"has no workload\.ingest\.rate between 0 and 1e"):
+    with pytest.raises(ConfigError, match=r"sets no workload\.ingest\.rate between 0 and 1e"):
         ask(config)
 
 

@@ -140,6 +140,8 @@ def summarize_error(error: Exception) -> str:
             named = [text for text in raised if text.split(":")[0].replace(".", "").isidentifier() and ":" in text]
             if named:
                 return f"a task failed: {named[-1]}"
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):  # Py4J: the Java exception follows
+        lines = [lines[1].removeprefix(": "), *lines[2:]]
     return f"Spark: {lines[0] if lines else type(error).__name__}"
 
 

@@ -288,6 +288,7 @@ def _settings(options: SparkOptions, folder: Path, java: Path) -> dict[str, str]
         "spark.sql.session.timeZone": "UTC",
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.network.timeout": "120s",
+        "spark.python.authenticate.socketTimeout": "120s",  # with the default of 15 s, collecting fails on a busy machine
         "spark.hadoop.yarn.resourcemanager.connect.max-wait.ms": "30000",  # the default is 15 min
         "spark.hadoop.yarn.resourcemanager.connect.retry-interval.ms": "10000",
     }

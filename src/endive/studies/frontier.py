@@ -115,7 +115,7 @@ def _read_value(tree: Tree, key: str, overrides: Mapping[str, Any]) -> float | N
 def _make_search(settings: FrontierSettings, value: float | None, vary: str, path: Path) -> Search:
     start = value if settings.lowest is None else settings.lowest
     if start is None:
-        raise ConfigError("--from", [Problem("", f"is required, because {path} does not set {vary}")])
+        raise ConfigError("--from", [Problem("", f"is required, because {path} sets no {vary} between 0 and {MOST_MS:g}")])
     lowest = start / FARTHEST if settings.lowest is None else settings.lowest
     highest = start * FARTHEST if settings.highest is None else settings.highest
     if settings.highest is not None and lowest >= highest:
