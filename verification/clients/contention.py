@@ -143,7 +143,7 @@ class _Commit:
         Concurrent requests, and requests after a failed attempt, before which the client waits, are excluded.
         """
         for before, after in pairwise(self.requests):
-            if before.event.outcome != "ok":
+            if before.is_commit and before.event.outcome != "ok":
                 return
             if after.time_ms >= before.end_ms:
                 yield after.time_ms - before.time_ms
