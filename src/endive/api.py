@@ -28,7 +28,7 @@ from endive.config.sweep_file import Sweep, parse_rows
 from endive.pipeline.jobs import LocalThreads
 from endive.pipeline.precise_sweep import plan_more_seeds
 from endive.pipeline.sweep import Progress, ProgressMonitor, run_sweep
-from endive.report.comparison import METRICS, choose_subjects, compare_sides, list_subjects
+from endive.report.comparison import compare_all
 from endive.report.frontier_answer import answer_frontier
 from endive.report.precision_answer import describe_precision
 from endive.report.sides import Selection, make_precise_sides, make_sides, name_sources, select_scenarios
@@ -245,11 +245,7 @@ def compare(
         asked = None
         if text is not None:
             asked = parse_question(text, {name for side in sides for name, _ in side.groups}, "question")
-        if len(sides) == 2 and asked is None:
-            found = compare_sides(sides, list_subjects(sides, names or METRICS), corrected=1)
-        else:
-            found = compare_sides(sides, choose_subjects(sides, asked, names))
-    return Comparison(found, sides)
+    return Comparison(compare_all(sides, asked, names), sides)
 
 
 def frontier(

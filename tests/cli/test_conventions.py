@@ -68,7 +68,7 @@ def test_a_search_takes_two_seeds_or_more_from_0_on(seeds: str, here: Path) -> N
 @pytest.mark.parametrize("seeds", ["2", "0-1"])
 def test_a_number_of_seeds_is_a_range_from_0(seeds: str, here: Path) -> None:
     found = strict(invoke("compare", "a.toml", "a.toml", "--seeds", seeds, "--json").stdout)
-    assert found["a"]["seeds"] == [0, 1]
+    assert found["sides"][0]["seeds"] == [0, 1]
 
 
 def test_import_and_replay_replace_no_file(here: Path) -> None:

@@ -53,7 +53,7 @@ def test_a_against_b_is_what_compare_says(client: Client, tmp_path: Path) -> Non
         said = data(
             "compare", str(tmp_path / "a.toml"), str(tmp_path / "b.toml"), "--seeds", seeds, "--out", str(tmp_path / "runs")
         )
-        assert found["sentence"] == said["answer"]
+        assert found["sentence"] == said["answer"][0]
         expected = {(row["workload_class"], row["metric"]): row for row in said["comparisons"]}
         assert len(found["rows"]) == len(expected)
         for row in found["rows"]:

@@ -215,10 +215,15 @@ class Alternatives:
     corrected: int
 
     @property
+    def named_comparisons(self) -> list[tuple[str, Comparison]]:
+        """Every comparison with the baseline, with the name of the alternative, in the order of the subjects."""
+        entries = (each for ranking in self.rankings for each in ranking.sides)
+        return [(each.name, each.comparison) for each in entries if each.comparison is not None]
+
+    @property
     def comparisons(self) -> list[Comparison]:
         """Every comparison with the baseline, in the order of the subjects."""
-        entries = (each for ranking in self.rankings for each in ranking.sides)
-        return [each.comparison for each in entries if each.comparison is not None]
+        return [each for _, each in self.named_comparisons]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -251,15 +256,17 @@ def compare_sides(
     return Alternatives(baseline.name, tuple(rankings), pairings, corrected)
 
 
-def choose_subjects(sides: Sequence[Side], question: Subject | None, metrics: Sequence[str]) -> list[Subject]:
-    """Return the subjects of a comparison: the question first, then metrics of all transactions and of each class.
+def compare_all(sides: Sequence[Side], question: Subject | None, metrics: Sequence[str]) -> Alternatives:
+    """Compare all sides with the first: two sides metric by metric, more by the question and by metrics of each class.
 
-    If ``metrics`` is empty, only the question is compared, so that other comparisons do not widen its intervals.
+    Two sides without a question have 95% intervals, other comparisons simultaneous intervals. A question without metrics is
+    compared alone, so that other comparisons do not widen its intervals.
     """
-    if question is not None and not metrics:
-        return [question]
-    first = [] if question is None else [question]
-    return list(dict.fromkeys([*first, *list_subjects(sides, metrics or RANKED_METRICS)]))
+    if len(sides) == 2 and question is None:
+        return compare_sides(sides, list_subjects(sides, metrics or METRICS), corrected=1)
+    if question is None:
+        return compare_sides(sides, list_subjects(sides, metrics or RANKED_METRICS))
+    return compare_sides(sides, list(dict.fromkeys([question, *list_subjects(sides, metrics)])))
 
 
 def _rank(sides: Sequence[Side], pairings: Mapping[str, Pairing], subject: Subject, confidence: float) -> Ranking:

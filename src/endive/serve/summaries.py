@@ -19,8 +19,8 @@ from endive.config.components import custom_components
 from endive.config.resolve import resolve_classes
 from endive.config.schema import Document
 from endive.formatting import format_duration, format_percent, is_known, join_ends
-from endive.report import comparison, phrases
-from endive.report.comparison import Comparison, Side
+from endive.report import phrases
+from endive.report.comparison import Comparison, Side, compare_all, pair_transactions
 from endive.report.phrases import describe_drift, describe_overload, describe_window, warn_utilization
 from endive.report.verdicts import (
     describe_comparison,
@@ -153,9 +153,9 @@ def list_assumptions(document: Document) -> Iterator[str]:
 def compare_sides(a: Side, b: Side) -> Compared:
     """Compare B with A, metric by metric, as ``endive compare`` does."""
     sides = (replace(a, name="A"), replace(b, name="B"))
-    found = comparison.compare_sides(sides, comparison.list_subjects(sides, comparison.METRICS), corrected=1)
+    found = compare_all(sides, None, ())
     pairing = found.pairings["B"]
-    pairs = comparison.pair_transactions(a, b, pairing) or {}
+    pairs = pair_transactions(a, b, pairing) or {}
     return Compared(
         summarize_comparison(found)[0],
         tuple(describe_pairs(pairs)),
