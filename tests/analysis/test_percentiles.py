@@ -12,28 +12,25 @@ from hypothesis import strategies as st
 
 from endive.analysis import Flags, Floats
 from endive.analysis.order_statistics import SortedValues
-from endive.analysis.percentiles import NOTHING, Bounded, fewest, plain_percentiles, times_to_commit
+from endive.analysis.percentiles import NOTHING, Bounded, CommitTimes, fewest, plain_percentiles
 
 
 def in_order(values: Sequence[float] | Floats) -> SortedValues:
     return SortedValues(np.sort(np.asarray(values)))
 
 
-def cohort(committed: list[float], aborted: int = 0, unfinished: list[float] | None = None) -> tuple[Floats, Flags, Flags]:
-    late = unfinished or []
-    waited = np.array([*committed, *[1.0] * aborted, *late])
-    kinds = np.array([0] * len(committed) + [1] * aborted + [2] * len(late))
-    return waited, kinds == 0, kinds == 1
+def cohort(committed: list[float], aborted: int = 0, unfinished: list[float] | None = None) -> CommitTimes:
+    return CommitTimes(in_order(committed), np.sort(np.array(unfinished or [])), aborted)
 
 
 def test_the_example_of_the_page_on_statistics() -> None:
-    [p50] = times_to_commit(*cohort([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], aborted=3, unfinished=[2.5]), [0.5])
+    [p50] = cohort([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], aborted=3, unfinished=[2.5]).percentiles([0.5])
     assert p50 == Bounded(5.0, 4.0, 5.0)
 
 
 def test_aborted_ones_never_commit() -> None:
     many = [float(k) for k in range(1, 701)]
-    p50, p95, p99 = times_to_commit(*cohort(many, aborted=300), [0.5, 0.95, 0.99])
+    p50, p95, p99 = cohort(many, aborted=300).percentiles([0.5, 0.95, 0.99])
     assert p50.value == 500.0
     assert p95.at_least == math.inf
     assert p99 == Bounded(None, math.inf, math.inf)
@@ -41,8 +38,8 @@ def test_aborted_ones_never_commit() -> None:
 
 def test_giving_up_early_is_not_quicker() -> None:
     """Survivorship: A waits until all commit, B gives up on the slow half."""
-    a = times_to_commit(*cohort([float(k) for k in range(1, 1001)]), [0.5, 0.95])
-    b = times_to_commit(*cohort([float(k) for k in range(1, 501)], aborted=500), [0.5, 0.95])
+    a = cohort([float(k) for k in range(1, 1001)]).percentiles([0.5, 0.95])
+    b = cohort([float(k) for k in range(1, 501)], aborted=500).percentiles([0.5, 0.95])
     assert (a[0].value, b[0].value) == (500.0, 500.0)
     assert a[1].value == 950.0
     assert b[1].at_least == math.inf
@@ -50,7 +47,7 @@ def test_giving_up_early_is_not_quicker() -> None:
 
 def test_many_unfinished_make_a_lower_bound() -> None:
     done = [float(k) for k in range(1, 401)]
-    [p50] = times_to_commit(*cohort(done, unfinished=[200.5] * 600), [0.5])
+    [p50] = cohort(done, unfinished=[200.5] * 600).percentiles([0.5])
     assert p50.value is None
     assert p50.at_least == 200.5
     assert p50.at_most == math.inf
@@ -58,7 +55,7 @@ def test_many_unfinished_make_a_lower_bound() -> None:
 
 def test_few_unfinished_leave_a_number_between_the_bounds() -> None:
     done = [float(k) for k in range(1, 999)]
-    [p99] = times_to_commit(*cohort(done, unfinished=[0.5, 500.0]), [0.99])
+    [p99] = cohort(done, unfinished=[0.5, 500.0]).percentiles([0.99])
     assert p99.value is not None
     assert p99.at_least is not None
     assert p99.at_most is not None
@@ -69,8 +66,8 @@ def test_few_unfinished_leave_a_number_between_the_bounds() -> None:
 def test_a_percentile_of_few_is_only_a_bound(share: float, least: int) -> None:
     assert fewest(share) == least
     values = [float(k) for k in range(1, least + 1)]
-    assert times_to_commit(*cohort(values), [share])[0].value is not None
-    few = times_to_commit(*cohort(values[:-1]), [share])[0]
+    assert cohort(values).percentiles([share])[0].value is not None
+    few = cohort(values[:-1]).percentiles([share])[0]
     assert few.value is None
     assert few == plain_percentiles(in_order(values[:-1]), [share])[0]
 
@@ -90,7 +87,7 @@ def test_the_bound_of_a_median() -> None:
 
 
 def test_nothing_has_no_percentiles() -> None:
-    assert times_to_commit(*cohort([]), [0.5]) == [NOTHING]
+    assert cohort([]).percentiles([0.5]) == [NOTHING]
 
 
 def test_the_bound_holds_as_often_as_it_says() -> None:
@@ -102,7 +99,7 @@ def test_the_bound_holds_as_often_as_it_says() -> None:
 
 @given(st.lists(st.floats(0.0, 1e6), min_size=10, max_size=60), st.integers(0, 40))
 def test_without_unfinished_ones_it_is_the_order_statistic(values: list[float], aborted: int) -> None:
-    [p50] = times_to_commit(*cohort(values, aborted), [0.5])
+    [p50] = cohort(values, aborted).percentiles([0.5])
     place = math.ceil((len(values) + aborted) / 2) - 1
     expected = sorted(values)[place] if place < len(values) else None
     assert p50.value == expected
@@ -128,9 +125,10 @@ def sorted_survival(waited: Floats, committed: Flags, aborted: Flags, share: flo
 
 @given(st.lists(st.integers(0, 30), min_size=30, max_size=80), st.integers(0, 10), st.lists(st.integers(0, 30), max_size=7))
 def test_the_estimate_is_that_of_kaplan_and_meier(done: list[int], aborted: int, late: list[int]) -> None:
-    rows = cohort([float(each) for each in done], aborted, [float(each) for each in late])
-    [p50] = times_to_commit(*rows, [0.5])
-    assert p50.value == sorted_survival(*rows, 0.5)
-    waited, committed, gone = rows
+    [p50] = cohort([float(each) for each in done], aborted, [float(each) for each in late]).percentiles([0.5])
+    waited = np.array([*done, *[1.0] * aborted, *late], np.float64)
+    kinds = np.repeat([0, 1, 2], [len(done), aborted, len(late)])
+    committed, gone = kinds == 0, kinds == 1
+    assert p50.value == sorted_survival(waited, committed, gone, 0.5)
     assert p50.at_least == np.sort(np.where(gone, np.inf, waited))[(len(waited) + 1) // 2 - 1]
     assert p50.at_most == np.sort(np.where(committed, waited, np.inf))[(len(waited) + 1) // 2 - 1]

@@ -11,7 +11,7 @@ from endive.runs.stored import find_experiments
 
 TEXT = """
 [sweep]
-seeds = "0-{last_seed}"
+{about}
 [base.simulation]
 duration_ms = {duration_ms}
 engine = "reference"
@@ -23,17 +23,22 @@ runtime = {{ mean = 20, sigma = 0.5 }}
 rate = 50.0
 operation = "fast_append"
 [axes]
-"workload.w.rate" = [20, 50, 80]
-"catalog.num_tables" = [1, 4]
+"workload.w.rate" = {rates}
+{more}
 """
 POINTS = 6
 
 
+def write_sweep(folder: Path, about: str, rates: str, duration_ms: float, more: str = "") -> Path:
+    """Write a sweep over rates; ``about`` is the content of ``[sweep]``, ``more`` follows its axes."""
+    path = folder / "study.toml"
+    path.write_text(TEXT.format(about=about, rates=rates, duration_ms=duration_ms, more=more))
+    return path
+
+
 def sweep_file(folder: Path, *, seeds: int = 2, duration_ms: float = 1_000.0) -> Path:
     """Write a sweep of six points."""
-    path = folder / "study.toml"
-    path.write_text(TEXT.format(last_seed=seeds - 1, duration_ms=duration_ms))
-    return path
+    return write_sweep(folder, f'seeds = "0-{seeds - 1}"', "[20, 50, 80]", duration_ms, '"catalog.num_tables" = [1, 4]')
 
 
 def plan_of(path: Path) -> SweepPlan:

@@ -18,7 +18,7 @@ from endive.runs.layout import METRICS_TABLES, measured_units
 from endive.runs.plan import plan_sweep, remaining_work
 from endive.studies.measure import MetricsOptions
 from endive.studies.tables import Metrics, make_tables, measure_unit, plan_measuring
-from tests.pipeline.sweeps import TEXT, sweep_file
+from tests.pipeline.sweeps import sweep_file
 
 SCENARIOS = """
 [scenario.few]
@@ -45,8 +45,8 @@ def fail_to_start() -> Any:
 
 @pytest.mark.parametrize("scenarios", ["", SCENARIOS], ids=["points", "scenarios"])
 def test_a_sweep_measures_what_it_simulates(tmp_path: Path, scenarios: str) -> None:
-    path, root = tmp_path / "study.toml", tmp_path / "out"
-    path.write_text(TEXT.format(last_seed=2, duration_ms=400.0) + scenarios)
+    path, root = sweep_file(tmp_path, seeds=3, duration_ms=400.0), tmp_path / "out"
+    path.write_text(path.read_text() + scenarios)
     run_here(path, root)
     assembled = assemble_study(root, OPTIONS)
     assert assembled is not None

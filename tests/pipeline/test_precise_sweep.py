@@ -20,33 +20,15 @@ from endive.pipeline.sweep import run_sweep
 from endive.runs.layout import METRICS_TABLES
 from endive.runs.plan import plan_sweep, remaining_work
 from endive.runs.study_records import read_studies
-from tests.pipeline.sweeps import digests
+from tests.pipeline.sweeps import digests, write_sweep
 from tests.pipeline.test_one_pass import fail_to_start
 
-STUDY = """
-[sweep]
-{about}
-[base.simulation]
-duration_ms = 5_000.0
-engine = "reference"
-[base.storage]
-provider = "instant"
-[base.transaction]
-runtime = {{ mean = 20, sigma = 0.5 }}
-[base.workload.w]
-rate = 30.0
-operation = "fast_append"
-[axes]
-"workload.w.rate" = {rates}
-"""
 THROUGHPUT = (Subject("throughput_per_s"),)
 """The number of arrivals varies by 8% at 30/s and by 2.6% at 300/s."""
 
 
 def write(folder: Path, about: str, rates: str = "[30, 300]", more: str = "") -> Path:
-    path = folder / "study.toml"
-    path.write_text(STUDY.format(about=about, rates=rates) + more)
-    return path
+    return write_sweep(folder, about, rates, 5_000.0, more)
 
 
 def answer(*arguments: str | Path) -> Any:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from endive.pipeline.sweep import Progress, ProgressMonitor, divide_runs, run_sweep
+from endive.pipeline.sweep import Piece, Progress, ProgressMonitor, divide_pieces, run_sweep
 from endive.runs.effort import Effort
 from endive.runs.execute import complete_run
 from endive.runs.plan import PlannedRun, SweepPoint, remaining_work
@@ -134,6 +134,10 @@ def test_an_executor_with_other_code_reports_it_and_writes_nothing(tmp_path: Pat
 def runs_costing(*seconds: float) -> list[PlannedRun]:
     points = [SimpleNamespace(experiment=f"{i:04d}", effort=SimpleNamespace(cpu_seconds=cost)) for i, cost in enumerate(seconds)]
     return [PlannedRun(cast(SweepPoint, point), 0) for point in points]
+
+
+def divide_runs(runs: list[PlannedRun], cores: int) -> list[list[PlannedRun]]:
+    return [[run for piece in task for run in piece.runs] for task in divide_pieces([Piece((run,)) for run in runs], cores)]
 
 
 @settings(derandomize=True, deadline=None, max_examples=50)

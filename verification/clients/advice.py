@@ -17,10 +17,13 @@ from typing import Any
 import numpy as np
 
 import endive
+from endive.analysis.conditions import find_metric
+from endive.analysis.metric import more_is_better
+from endive.analysis.run_metrics import RATES
 from endive.lab.open_lab import Lab, open_lab
 from verification.clients.contention import lab_settings
 from verification.clients.jobs import TABLE, append_rows
-from verification.clients.processes import warm_context
+from verification.clients.processes import run_writers, warm_context
 
 CLIENT = "pyiceberg-rest"
 FLEET = "fleet"
@@ -93,7 +96,7 @@ def compare_advice(scenario: Scenario, seconds: float) -> dict[str, Any]:
     tuned = endive.tune(tree, f"{scenario.objective}({FLEET})", subject_to=scenario.condition or (), search=_NO_OTHERS, vary=keys)
     advice, final = tuned.best or {}, tuned.to_pandas()
     real = {name: run_fleet(apply(tree, settings), seconds) for name, settings in (("advice", advice), ("runner_up", {}))}
-    better_is_more = scenario.objective == "success"
+    metric = find_metric(scenario.objective, RATES, scenario.name)
     first, second = (real[name][scenario.objective] for name in ("advice", "runner_up"))
     return {
         "scenario": scenario.name,
@@ -101,7 +104,7 @@ def compare_advice(scenario: Scenario, seconds: float) -> dict[str, Any]:
         "advice": advice,
         "simulated": {each["settings"]: None if math.isnan(each["value"]) else each["value"] for each in final.to_dict("records")},
         "real": real,
-        "order_holds": _is_better(first, second, more=better_is_more),
+        "order_holds": _is_better(first, second, more=more_is_better(metric) is True),
     }
 
 
@@ -142,20 +145,9 @@ def _finite(seconds: float) -> float | None:
 def _run_writers(fleet: Mapping[str, Any], lab: Lab, names: list[str], seconds: float) -> list[tuple[float, float, str]]:
     context = warm_context([CLIENT])
     properties = {"commit.retry.num-retries": str(fleet.get("retry", 4))}
-    first = context.Process(target=append_rows, args=(lab.environment(), TABLE, properties))
-    first.start()
-    first.join()
-    start, done = context.Barrier(len(names)), context.Queue()
-    writers = [
-        context.Process(target=run_periodic, args=(number, fleet, seconds, lab.environment(name), start, done))
-        for number, name in enumerate(names)
-    ]
-    for writer in writers:
-        writer.start()
-    made = [each for _ in writers for each in done.get(timeout=seconds + 300.0)]
-    for writer in writers:
-        writer.join()
-    return made
+    first = (append_rows, (lab.environment(), TABLE, properties))
+    writers = [(run_periodic, (number, fleet, seconds, lab.environment(name))) for number, name in enumerate(names)]
+    return [each for made in run_writers(context, first, writers, seconds + 300.0) for each in made]
 
 
 def run_periodic(

@@ -13,7 +13,7 @@ import math
 import os
 import time
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from multiprocessing.context import ForkServerContext
@@ -37,7 +37,7 @@ from endive.protocols.reader import find_protocol
 from endive.simulation import Simulation
 from endive.storage import FixedLatency
 from verification.clients.jobs import NAMESPACE, TABLE
-from verification.clients.processes import run_job, warm_context
+from verification.clients.processes import run_job, run_writers, warm_context
 from verification.clients.writer import run_writer
 
 WRITERS = (1, 2, 4, 8, 16)
@@ -72,6 +72,10 @@ class Loop:
     seconds: float = 60.0
     latency_ms: float = 100.0
     stdev_ms: float = 0.0
+
+
+Run = Callable[[Loop], dict[str, float]]
+Simulate = Callable[[Loop], list[dict[str, float]]]
 
 
 def lab_settings(latency_ms: float) -> LabSettings:
@@ -152,21 +156,12 @@ class _Commit:
 def start_writers(
     loop: Loop, context: ForkServerContext, first: Mapping[str, str], environments: Sequence[Mapping[str, str]]
 ) -> list[tuple[str, float, list[tuple[float, float, str]]]]:
-    """Create the table with a first commit, start all writers, and start their loops at the same time; return all commits."""
-    maker = context.Process(target=run_job, args=(loop.client, first))
-    maker.start()
-    maker.join()
-    start, done = context.Barrier(loop.writers), context.Queue()
+    """Create the table with a first commit, run the loops of all writers at the same time, and return all commits."""
     writers = [
-        context.Process(target=run_writer, args=(loop.client, number, loop.think_ms, loop.seconds, environment, start, done))
+        (run_writer, (loop.client, number, loop.think_ms, loop.seconds, environment))
         for number, environment in enumerate(environments)
     ]
-    for writer in writers:
-        writer.start()
-    made = [done.get(timeout=loop.seconds + 300.0) for _ in writers]
-    for writer in writers:
-        writer.join()
-    return made
+    return run_writers(context, (run_job, (loop.client, first)), writers, loop.seconds + 300.0)
 
 
 def _ratio_error(operations: Sequence[tuple[int, bool]]) -> float:
@@ -264,23 +259,27 @@ def compare_loops(
     client: str, observed: dict[str, Any], repetitions: int, thinks: bool, seconds: float, latency_ms: float
 ) -> list[dict[str, Any]]:
     """Run and simulate the closed loops of a client; return a cell for each number of writers."""
-    cells = []
     with TemporaryDirectory(prefix="endive-protocol-") as folder:
         protocol = Path(folder) / "client.toml"
         protocol.write_text(_with_documented_retries(client, observed["protocol"]))
         requests = observed["job_requests"]
         alone = simulate_loop(Loop(client, 1, 0.0, seconds, latency_ms), protocol, requests)
         commit_ms = 1e3 / fmean(each["commits_per_s"] for each in alone)
-        for writers in WRITERS:
-            loop = Loop(client, writers, round(commit_ms) if thinks else 0.0, seconds, latency_ms)
-            real = [run_loop(loop) for _ in range(repetitions)]
-            access_ms = fmean(each["access_ms"] for each in real)
-            think_ms = loop.think_ms + fmean(each["outside_ms"] for each in real)
-            stdev_ms = fmean(each["access_stdev_ms"] for each in real)
-            slowed = replace(loop, latency_ms=access_ms, stdev_ms=stdev_ms, think_ms=think_ms)
-            simulated = simulate_loop(slowed, protocol, requests)
-            cells.append(make_cell(loop, real, simulated))
-            print(json.dumps(cells[-1]), flush=True)
+        loops = [Loop(client, writers, round(commit_ms) if thinks else 0.0, seconds, latency_ms) for writers in WRITERS]
+        return compare_cells(loops, repetitions, run_loop, lambda slowed: simulate_loop(slowed, protocol, requests))
+
+
+def compare_cells(loops: Iterable[Loop], repetitions: int, run: Run, simulate: Simulate) -> list[dict[str, Any]]:
+    """Run each loop, simulate it with the measured times per access, and return a cell for each."""
+    cells = []
+    for loop in loops:
+        real = [run(loop) for _ in range(repetitions)]
+        access_ms, stdev_ms, outside_ms = (
+            fmean(each[name] for each in real) for name in ("access_ms", "access_stdev_ms", "outside_ms")
+        )
+        slowed = replace(loop, latency_ms=access_ms, stdev_ms=stdev_ms, think_ms=loop.think_ms + outside_ms)
+        cells.append(make_cell(loop, real, simulate(slowed)))
+        print(json.dumps(cells[-1]), flush=True)
     return cells
 
 

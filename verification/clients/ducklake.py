@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from itertools import pairwise
@@ -12,7 +11,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from endive.config.load import check_document
-from verification.clients.contention import WRITERS, WRITERS_CLASS, Loop, make_cell, measure_loop, simulate_document, start_writers
+from verification.clients.contention import (
+    WRITERS,
+    WRITERS_CLASS,
+    Loop,
+    compare_cells,
+    measure_loop,
+    simulate_document,
+    start_writers,
+)
 from verification.clients.jobs import LAKE_DATA, LAKE_DATABASE
 from verification.clients.processes import warm_context
 from verification.clients.statements import Statement, delaying_proxy
@@ -92,11 +99,6 @@ def simulate_loop(loop: Loop) -> list[dict[str, float]]:
 
 def compare_ducklake(repetitions: int, thinks: bool, seconds: float, latency_ms: float) -> list[dict[str, Any]]:
     """Run and simulate the closed loops; return a cell for each number of writers."""
-    cells = []
-    for writers in WRITERS:
-        loop = Loop(CLIENT, writers, _MESSAGES * latency_ms if thinks else 0.0, seconds, latency_ms)
-        real = [run_loop(loop) for _ in range(repetitions)]
-        slowed = Loop(CLIENT, writers, loop.think_ms, seconds, fmean(each["access_ms"] for each in real))
-        cells.append(make_cell(loop, real, simulate_loop(slowed)))
-        print(json.dumps(cells[-1]), flush=True)
-    return cells
+    think_ms = _MESSAGES * latency_ms if thinks else 0.0
+    loops = [Loop(CLIENT, writers, think_ms, seconds, latency_ms) for writers in WRITERS]
+    return compare_cells(loops, repetitions, run_loop, simulate_loop)

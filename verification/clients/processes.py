@@ -11,11 +11,12 @@ import os
 import socketserver
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from verification.clients.jobs import JOBS, LIBRARIES, TABLE
 
@@ -41,6 +42,28 @@ def run_job(client: str, environment: Mapping[str, str]) -> None:
     """Make one commit in this process."""
     os.environ.update(environment)
     JOBS[client](TABLE)
+
+
+Call = tuple[Callable[..., None], tuple[Any, ...]]
+"""Function and its arguments."""
+
+
+def run_writers(context: ForkServerContext, first: Call, writers: Sequence[Call], timeout_s: float) -> list[Any]:
+    """Make the first commit, then start a process for each writer, and return one result of each.
+
+    A writer takes two further arguments: the barrier at which all writers start, and the queue of its result.
+    """
+    maker = context.Process(target=first[0], args=first[1])
+    maker.start()
+    maker.join()
+    start, done = context.Barrier(len(writers)), context.Queue()
+    processes = [context.Process(target=target, args=(*arguments, start, done)) for target, arguments in writers]
+    for process in processes:
+        process.start()
+    made = [done.get(timeout=timeout_s) for _ in processes]
+    for process in processes:
+        process.join()
+    return made
 
 
 @contextmanager

@@ -13,7 +13,8 @@ import pyarrow as pa
 from endive.analysis import Ints
 from endive.analysis.cohort import Transactions, bound_retries, committing, expected_retries, success_range
 from endive.analysis.estimates import at_least, at_most
-from endive.analysis.percentiles import Bounded, times_to_commit
+from endive.analysis.order_statistics import SortedValues
+from endive.analysis.percentiles import Bounded, CommitTimes
 from endive.analysis.warmup import SERIES_BINS, Window, find_window, given_window, load_pattern
 from endive.config import Document, build_simulation_config
 from endive.simulation import Simulation, SimulationConfig
@@ -114,10 +115,12 @@ def _metrics(rows: Transactions, retries: Ints, window: Window) -> dict[str, Any
         "throughput_per_s": commits / window.length_ms * 1000.0,
         "success_rate": success_range(committed, unfinished, entered)[1],
     }
-    expected = expected_retries(retries[inside], (rows.committed | rows.aborted)[inside])
+    settled = (rows.committed | rows.aborted)[inside]
+    expected = expected_retries(retries[inside], settled)
     found |= _bounds("retries_per_txn", bound_retries(expected, float(retries[inside].sum()), unfinished, entered))
     shares = [percent / 100.0 for percent in PERCENTS]
-    for percent, each in zip(PERCENTS, times_to_commit(waited, rows.committed[inside], rows.aborted[inside], shares), strict=True):
+    times = CommitTimes(SortedValues(np.sort(waited[rows.committed[inside]])), np.sort(waited[~settled]), aborted)
+    for percent, each in zip(PERCENTS, times.percentiles(shares), strict=True):
         found |= _bounds(f"time_to_commit_p{percent}_ms", each)
     return found
 

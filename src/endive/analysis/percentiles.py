@@ -9,8 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from endive.analysis import Flags, Floats, Ints
-from endive.analysis.order_statistics import Ordered, SortedValues
+from endive.analysis import Floats, Ints
+from endive.analysis.order_statistics import Ordered
 
 PERCENTS = (50, 95, 99)
 BOUND_CONFIDENCE = 0.95
@@ -35,19 +35,6 @@ NOTHING = Bounded(None, None, None)
 def fewest(share: float) -> int:
     """Return the minimum number of values for a percentile: 5 / (1 - q)."""
     return math.ceil(_PER_TAIL / (1.0 - share) - 1e-9)
-
-
-def times_to_commit(waited_ms: Floats, committed: Flags, aborted: Flags, shares: Sequence[float]) -> list[Bounded]:
-    """Return percentiles of the time to commit over a cohort.
-
-    Args:
-        waited_ms: Time from the start of each commit to its end, or to the end of the run.
-        committed: Flags of the committed transactions.
-        aborted: Flags of the aborted transactions.
-        shares: Percentiles as shares.
-    """
-    in_flight = np.sort(waited_ms[~(committed | aborted)])
-    return CommitTimes(SortedValues(np.sort(waited_ms[committed])), in_flight, int(aborted.sum())).percentiles(shares)
 
 
 @dataclass(frozen=True)

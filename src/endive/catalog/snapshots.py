@@ -52,10 +52,6 @@ class CatalogSnapshot:
         """Return the table with this id."""
         return self.tables[table_id]
 
-    def get_partition_version(self, table_id: int, partition_id: int) -> int:
-        """Return the number of commits that wrote the partition."""
-        return self.tables[table_id].partition_versions[partition_id]
-
 
 class TableHandles:
     """Cached state of the tables of a service, from the last load or commit of a writer.

@@ -123,11 +123,6 @@ class ProgressMonitor:
         self._report(Progress(self._total - len(self._pending), self._total, share))
 
 
-def divide_runs(runs: Sequence[PlannedRun], cores: int) -> list[list[PlannedRun]]:
-    """Divide runs into tasks of about equal cost, the costliest runs first; cheap ones share a task."""
-    return [[run for piece in task for run in piece.runs] for task in divide_pieces([Piece((run,)) for run in runs], cores)]
-
-
 def divide_pieces(pieces: Sequence[Piece], cores: int) -> list[list[Piece]]:
     """Divide pieces into tasks of about equal cost, the costliest first; cheap ones share a task."""
     ordered = sorted(pieces, key=lambda piece: (-piece.cpu_seconds, piece.runs[0].point.experiment, piece.runs[0].seed))
