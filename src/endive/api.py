@@ -31,7 +31,7 @@ from endive.pipeline.sweep import Progress, ProgressMonitor, run_sweep
 from endive.report.comparison import compare_all
 from endive.report.frontier_answer import answer_frontier
 from endive.report.precision_answer import describe_precision
-from endive.report.sides import Selection, make_precise_sides, make_sides, name_sources, select_scenarios
+from endive.report.sides import Selection, find_question, make_sides, name_sources, select_scenarios
 from endive.report.tuning_answer import answer_tuning
 from endive.results import Comparison, Configuration, Frontier, Sessions, Study, Tree, Tuning, choose_session, plain_tree
 from endive.runs.inventory import PipelineError
@@ -237,15 +237,10 @@ def compare(
     target = choose_precision(precision, seeds, max_seeds, "")
     text = question or chosen.question
     with _directory(directory) as folder, _notes(progress) as note:
-        if target is None:
-            sides = make_sides(chosen, wanted, options, folder, note)
-        else:
-            sides, reached = make_precise_sides(chosen, target, names, text, options, folder, note)
+        sides, reached = make_sides(chosen, wanted, target, names, text, options, folder, note)
+        if target is not None and reached is not None:
             _warn_if_wide(target, [reached])
-        asked = None
-        if text is not None:
-            asked = parse_question(text, {name for side in sides for name, _ in side.groups}, "question")
-    return Comparison(compare_all(sides, asked, names), sides)
+    return Comparison(compare_all(sides, find_question(text, sides, "question"), names), sides)
 
 
 def frontier(

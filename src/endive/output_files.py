@@ -169,13 +169,8 @@ def remove_leftovers_of(path: Path) -> None:
     with suppress(PermissionError):
         for other in list(path.parent.iterdir()):
             match = _NAME.fullmatch(other.name)
-            if match is not None and _beginning(match) == f".{path.name}" and not _is_alive(match, other):
+            if match is not None and other.name[: match.start(1) - 1] == f".{path.name}" and not _is_alive(match, other):
                 other.unlink(missing_ok=True)
-
-
-def _beginning(match: re.Match[str]) -> str:
-    """Return the prefix of the name of a temporary file, without its writer."""
-    return match[0][: match.start(1) - 1]
 
 
 def remove_leftovers(root: Path) -> list[Path]:

@@ -7,8 +7,11 @@ Numba supports.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 BYTES_PER_MIB = 1024 * 1024
+_ROUNDING = 1e-9
+"""Tolerance that is added before rounding down, so that 10 x 0.1 is 1."""
 
 
 def scheduled_delay_ms(now_ms: float, unit: float, steps: object, n: int) -> float:
@@ -152,3 +155,28 @@ def status_check_wait_ms(checks: int, min_wait_ms: float, max_wait_ms: float) ->
 def orphaned_files(ended_unclean: bool, installs: int, writes: int, deletes: int) -> int:
     """Return the number of orphaned files of an operation that ended without cleanup; 0 if its commit was installed."""
     return max(writes - deletes, 0) if ended_unclean and installs == 0 else 0
+
+
+def step_count(step: Any, behind: int, lost: int, files: int, entries: int) -> int:
+    """Return the number of requests of a step of a declarative protocol.
+
+    Args:
+        step: fields of ``ProtocolStep``.
+        behind: versions that the client learned about in this phase.
+        lost: failed attempts so far.
+        files: data files of the tables.
+        entries: log entries since the last checkpoint.
+    """
+    number = step.count + step.per_version_behind * behind + step.per_attempt * lost
+    number += step.per_file * files + step.per_log_entry * entries
+    return int(number + _ROUNDING)  # not negative, so this rounds down
+
+
+def step_size(step: Any, files: int, version: int) -> int:
+    """Return the size of an object of a step in bytes, for a table with this number of files and versions."""
+    return int(step.size_bytes + step.bytes_per_file * files + step.bytes_per_version * version)
+
+
+def entries_since_checkpoint(version: int, every: int) -> int:
+    """Return the number of log entries since the last checkpoint, or of all entries without checkpoints."""
+    return version % every if every > 0 else version

@@ -75,11 +75,11 @@ def compare(
     Exit codes: 3 if a condition of --fail-if is met by any alternative, otherwise 0.
     """
     with command(json) as output:
-        from endive.analysis.conditions import find_metric, parse_condition, parse_question
+        from endive.analysis.conditions import find_metric, parse_condition
         from endive.analysis.run_metrics import RATES
         from endive.config.study import parse_seeds
         from endive.report.precision_answer import describe_precision
-        from endive.report.sides import make_precise_sides, make_sides, select_scenarios, select_sources
+        from endive.report.sides import find_question, make_sides, select_scenarios, select_sources
         from endive.studies.measure import MetricsOptions
 
         conditions = [parse_condition(text, RATES, "--fail-if", relative=True) for text in fail_if]
@@ -97,18 +97,13 @@ def compare(
         wanted = None if seeds is None else parse_seeds(seeds)
         options, target = MetricsOptions(warmup, cooldown), precision_of(precision, seeds, max_seeds, ())
         text = question or chosen.question
-        if target is None:
-            sides = make_sides(chosen, wanted, options, out, output.note)
-        else:
-            sides, reached = make_precise_sides(chosen, target, metrics, text, options, out, output.note)
+        sides, reached = make_sides(chosen, wanted, target, metrics, text, options, out, output.note)
+        if target is not None and reached is not None:
             output.note(describe_precision(target, [reached]))
         if len(sources) == 2:
             typed = (" ".join([sources[0], *set_]), " ".join([sources[1], *set_, *set_b]))
             sides = [replace(side, name=name, source=source) for side, name, source in zip(sides, "AB", typed, strict=True)]
-        asked = None
-        if text is not None:
-            classes = {name for side in sides for name, _ in side.groups}
-            asked = parse_question(text, classes, "--question" if question else "sweep.question")
+        asked = find_question(text, sides, "--question" if question else "sweep.question")
         _show(output, sides, metrics, conditions, asked, text, junit)
 
 

@@ -64,10 +64,6 @@ class Credentials:
     token: str
 
 
-def _new_credentials(client: str) -> Credentials:
-    return Credentials(client, f"LAB{secrets.token_hex(16).upper()}", secrets.token_hex(20), secrets.token_urlsafe(32))
-
-
 @dataclass(frozen=True)
 class Lab:
     """Open lab. Clients need its addresses and credentials, which ``environment`` returns as variables."""
@@ -164,7 +160,10 @@ def open_lab(settings: LabSettings, clients: Sequence[str] = (), gate: Gate = pa
         raise LabError("the lab needs PyIceberg: `pip install 'endive[lab]'`") from None
     store = ObjectStore(settings.directory, settings.memory_bytes)
     store.create_bucket(BUCKET)
-    credentials = {client: _new_credentials(client) for client in ("", *clients)}
+    credentials = {
+        client: Credentials(client, f"LAB{secrets.token_hex(16).upper()}", secrets.token_hex(20), secrets.token_urlsafe(32))
+        for client in ("", *clients)
+    }
     with ExitStack() as stack:
         sockets = [stack.enter_context(listen(port)) for port in (settings.store_port, settings.catalog_port)]
         urls = [f"http://{LOOPBACK}:{each.getsockname()[1]}" for each in sockets]

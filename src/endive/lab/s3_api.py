@@ -308,7 +308,8 @@ class S3Api:
         ]
         lines += [f"<CommonPrefixes><Prefix>{named(each)}</Prefix></CommonPrefixes>" for each in page.prefixes]
         if page.next_after is not None:
-            lines.append(f"<NextContinuationToken>{_to_token(page.next_after)}</NextContinuationToken>")
+            token = urlsafe_b64encode(page.next_after.encode()).decode()
+            lines.append(f"<NextContinuationToken>{token}</NextContinuationToken>")
             lines.append(f"<NextMarker>{named(page.next_after)}</NextMarker>")
         if "encoding-type" in query:
             lines.append("<EncodingType>url</EncodingType>")
@@ -356,10 +357,6 @@ def _object_headers(found: StoredObject) -> tuple[tuple[str, str], ...]:
 
 def _iso(time_s: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time_s)) + f".{int(time_s % 1 * 1000):03d}Z"
-
-
-def _to_token(name: str) -> str:
-    return urlsafe_b64encode(name.encode()).decode()
 
 
 def _from_token(token: str) -> str:

@@ -222,7 +222,9 @@ def run_sweep(
         late = [piece for piece in pieces if not piece.runs]
         chunks = divide_pieces([piece for piece in pieces if piece.runs], cores(spark))
     else:
-        chunks = [[Piece((run,)) for run in chunk] for chunk in _deal_evenly(work.todo, tasks)]
+        chunks = [
+            [Piece((run,)) for run in chunk] for chunk in (work.todo[number::tasks] for number in range(min(tasks, len(work.todo))))
+        ]
     report = None if monitor is None else lambda *_: monitor.update()
     simulate = complete_runs if isinstance(spark, LocalThreads) else simulate_runs
     outcomes: list[Outcome] = []
@@ -291,7 +293,3 @@ def _describe_piece(piece: Piece, root: Path, rows: KeptRows) -> Iterator[str]:
     if piece.unit is not None:
         unit = replace(piece.unit, root=str(place.resolve()))
         yield _SPEC.dump_json(unit if rows == "all" else KeepSpec(piece.unit.root, unit, rows)).decode()
-
-
-def _deal_evenly(runs: Sequence[PlannedRun], tasks: int) -> list[list[PlannedRun]]:
-    return [list(runs[number::tasks]) for number in range(min(tasks, len(runs)))]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
@@ -171,17 +170,13 @@ def _build(document: ProtocolDocument, name: str) -> Protocol:
         operations=frozenset(document.operations),
         steps=MappingProxyType({_PHASE_OF_KEY.get(key, key): _steps(document, key) for key in phases_of(document)}),
         unpublished_limit=commit.unpublished_limit,
-        fails=_frozen(conflicts.fails),
+        fails=MappingProxyType({operation: frozenset(against) for operation, against in conflicts.fails.items()}),
         decided_by=conflicts.decided_by,
         rebases=conflicts.rebases,
         checkpoint_every=checkpoints.every,
         checkpoint_by_writer=checkpoints.by == "writer",
         limited_operations=frozenset(document.retries.operation_timeout_for),
     )
-
-
-def _frozen(fails: Mapping[str, list[str]]) -> Mapping[str, frozenset[str]]:
-    return MappingProxyType({operation: frozenset(against) for operation, against in fails.items()})
 
 
 def _steps(document: ProtocolDocument, phase: str) -> Steps:

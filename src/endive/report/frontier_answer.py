@@ -160,14 +160,16 @@ def _record(
         document = question.document(point.load)
         runs = replications.measure(document, range(point.seeds))
         loads.append(runs)
-        metric, group, operation = question.condition.metric, question.condition.workload_class, question.condition.operation
+        asked = question.condition
+        names = (asked.metric, "transactions", "committed", "aborted", "in_flight")
+        rows = {str(run.seed): run.select(asked.workload_class, asked.operation) for run in runs}
         points.append(
             {
                 "load": point.load,
                 "verdict": point.verdict,
                 "estimate": None if point.estimate is None else _plain(asdict(point.estimate)),
                 "experiment": compute_experiment_hash(document),
-                "seeds": {str(run.seed): _select(run.select(group, operation), metric) for run in runs},
+                "seeds": {seed: {name: row.get(name) for name in names} for seed, row in rows.items()},
             }
         )
     return {
@@ -189,10 +191,6 @@ def _record(
         **origin_of(question),
         "parameters": parameters(question.document(question.search.start)),
     }
-
-
-def _select(row: Any, metric: str) -> dict[str, Any]:
-    return {name: row.get(name) for name in (metric, "transactions", "committed", "aborted", "in_flight")}
 
 
 def _plain(numbers: dict[str, Any]) -> dict[str, Any]:

@@ -111,7 +111,9 @@ def render_page(page: Page) -> str:
         css=_mark_trusted(_read_asset("page.css")),
         patterns=_mark_trusted(read_patterns()),
         data=_mark_trusted(data.replace("<", "\\u003c")),
-        policy=" ".join(f"'sha256-{_compute_digest(text)}'" for text in scripts.values()),
+        policy=" ".join(
+            f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in scripts.values()
+        ),
         **{name: _mark_trusted(text) for name, text in scripts.items()},
     )
 
@@ -197,10 +199,6 @@ def bundle_libraries() -> str:
 def _make_bundle() -> str:
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=find_vegalite_version())
     return f"(() => {{{bundle}\n}})();"
-
-
-def _compute_digest(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def _read_asset(name: str) -> str:

@@ -77,9 +77,8 @@ def describe_screening(question: ScreeningQuestion, found: Screening) -> list[st
     sentences = [f"No parameter has a significant effect on {subject}."]
     if important:
         first, *rest = important
-        sentences = [
-            f"{first.parameter.name} has the largest effect on {subject}: {_describe_effect(question, first)} over its range."
-        ]
+        size, half_width = (format_effect(question.objective.metric, value) for value in (first.size, first.half_width))
+        sentences = [f"{first.parameter.name} has the largest effect on {subject}: {size} ± {half_width} over its range."]
         if rest:
             sentences.append(f"It is followed by {join_names([each.parameter.name for each in rest])}.")
     silent = [each.parameter.name for each in found.effects if not each.is_significant]
@@ -89,11 +88,6 @@ def describe_screening(question: ScreeningQuestion, found: Screening) -> list[st
         total = found.trajectories + found.dropped
         sentences.append(f"{found.dropped} of {total} trajectories omitted, because the metric has no value.")
     return sentences
-
-
-def _describe_effect(question: ScreeningQuestion, each: Effect) -> str:
-    """Return the size of an effect with its half width, in the unit of the metric."""
-    return f"{format_effect(question.objective.metric, each.size)} ± {format_effect(question.objective.metric, each.half_width)}"
 
 
 def format_effect(metric: str, value: float) -> str:

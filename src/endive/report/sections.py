@@ -249,17 +249,13 @@ def _reproduce_runs(study: Study, first: Sequence[str]) -> Reproduction:
     start = _read_source(config, f"{label}.toml")
     again = f"{label}-again"
     seeds = [str(run.seed) for run in study.single_runs]
-    call = ["endive", "run", start.file or _shorten_path(config), *_list_code_options(start), "--out", again, "--seed"]
+    relative = f"{config.resolve().parent.name}/{config.name}"  # a report contains no absolute paths
+    call = ["endive", "run", start.file or relative, *_list_code_options(start), "--out", again, "--seed"]
     one = f"{shlex.join(call)} {seeds[0]}"
     every = f"for seed in {' '.join(seeds)}; do {shlex.join(call)} $seed; done"
     place = Path(again) / _find_output(study, start)
     report = f"endive report {shlex.quote(str(place))}"
     return Reproduction("\n".join([*first, one if len(seeds) == 1 else every, report]), start.file, start.text)
-
-
-def _shorten_path(config: Path) -> str:
-    """Return the path of a configuration relative to its parent directory, because a report contains no absolute paths."""
-    return f"{config.resolve().parent.name}/{config.name}"
 
 
 def _find_output(study: Study, start: _Source) -> Path:

@@ -150,7 +150,7 @@ def _of_directory(root: Path) -> Selection:
     return Selection(sources, tuple(name for name, _ in ordered), (None,) * len(ordered), record.question)
 
 
-def make_sides(
+def _measure_sides(
     chosen: Selection, seeds: Sequence[int] | None, options: MetricsOptions, out: Path, note: Callable[[str], None]
 ) -> list[Side]:
     """Return all sides, measured in one window. Configurations are run, with the seeds of the first stored side, if any."""
@@ -191,16 +191,17 @@ def make_sides(
     return found
 
 
-def make_precise_sides(
+def make_sides(
     chosen: Selection,
-    precision: Precision,
+    seeds: Sequence[int] | None,
+    precision: Precision | None,
     metrics: Sequence[str],
     question: str | None,
     options: MetricsOptions,
     out: Path,
     note: Callable[[str], None],
-) -> tuple[list[Side], Reached]:
-    """Return all sides, with the number of seeds that the differences need for a precision.
+) -> tuple[list[Side], Reached | None]:
+    """Return all sides, with the given seeds or with the number of seeds that the differences need for a precision.
 
     A relative precision is a fraction of the value of the baseline. It applies to the metric of the question, to ``metrics``, or by
     default to success and p95.
@@ -208,22 +209,26 @@ def make_precise_sides(
     Raises:
         ConfigError: A side is stored, so that it cannot get more seeds.
     """
+    if precision is None:
+        return _measure_sides(chosen, seeds, options, out, note), None
     for source, document in zip(chosen.sources, chosen.documents, strict=True):
         if document is None:
             refuse("--precision", f"{source} is stored, so no seeds can be added; pass configurations, or omit --precision")
     sides: list[Side] = []
 
-    def measure(seeds: int) -> list[Width]:
-        sides[:] = make_sides(chosen, range(seeds), options, out, note)
-        asked = None
-        if question is not None:
-            asked = parse_question(question, {name for side in sides for name, _ in side.groups}, "--question")
+    def measure(count: int) -> list[Width]:
+        sides[:] = _measure_sides(chosen, range(count), options, out, note)
+        asked = find_question(question, sides, "--question")
         subjects = choose_precise([asked] if asked else [Subject(name) for name in metrics], precision, "--precision")
         corrected = 1 if len(sides) == 2 and asked is None else None
         return [_measure_difference(each, precision) for each in compare_sides(sides, subjects, corrected=corrected).comparisons]
 
-    reached = add_seeds(measure, precision)
-    return sides, reached
+    return sides, add_seeds(measure, precision)
+
+
+def find_question(text: str | None, sides: Sequence[Side], source: str) -> Subject | None:
+    """Return the metric of a question; None without one. Raises ConfigError if no side has its class."""
+    return None if text is None else parse_question(text, {name for side in sides for name, _ in side.groups}, source)
 
 
 def _measure_difference(found: Comparison, precision: Precision) -> Width:

@@ -16,7 +16,7 @@ from typing import Any
 from endive.config.sweep_file import KeptRows
 from endive.runs.layout import CONFIG, PROVENANCE, hash_of, label_of
 from endive.runs.parameters import Value, flat_parameters
-from endive.runs.stored import NAME_PROBLEM, StoredExperiment, StoredRun, find_experiments, find_orphans, rows_missing
+from endive.runs.stored import NAME_PROBLEM, find_experiments, find_orphans, rows_missing
 
 
 class PipelineError(RuntimeError):
@@ -144,19 +144,13 @@ def take_inventory(root: Path) -> Inventory:
             else:
                 problems.append(Damage(f"{stored.name} seed {run.seed}", problem))
         if usable:
-            experiments[stored.name] = describe_experiment(stored, usable)
+            label, digest, records = label_of(stored.directory), hash_of(stored.name) or "", [run.provenance for run in usable]
+            experiments[stored.name] = experiment_from_records(label, digest, records, stored.directory)
         elif finished:
             problems.append(Damage(stored.name, f"no run has usable parameters: {PROVENANCE} is missing or damaged"))
     if not experiments and not problems:
         raise PipelineError(f"{root}: contains no finished run of a labelled experiment", usage=True)
     return Inventory(experiments, tuple(problems), unfinished)
-
-
-def describe_experiment(stored: StoredExperiment, runs: Sequence[StoredRun]) -> Experiment:
-    """Describe an experiment by the records of some of its runs."""
-    return experiment_from_records(
-        label_of(stored.directory), hash_of(stored.name) or "", [run.provenance for run in runs], stored.directory
-    )
 
 
 def experiment_from_records(label: str, digest: str, records: Sequence[Mapping[str, Any]], directory: Path) -> Experiment:

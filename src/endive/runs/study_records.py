@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import tomli_w
 from pydantic import Field, model_validator
 
-from endive.config.sweep_file import SCENARIO, KeptRows, Sweep
+from endive.config.sweep_file import SCENARIO, Sweep
 from endive.input_files import UnreadableError, leading_comment, read_toml
 from endive.output_files import is_living, this_writer, write_text
 from endive.runs.layout import CONFIG, label_of, run_directory, study_file, study_plan, study_plans
@@ -82,7 +82,11 @@ def keep_study(root: Path, sweep: Sweep, plan: SweepPlan) -> None:
             )
             for point in plan.points
         },
-        arguments=[*(["--quick"] if sweep.quick else []), *_seeds_arguments(plan), *_rows_argument(plan.rows)],
+        arguments=[
+            *(["--quick"] if sweep.quick else []),
+            *_seeds_arguments(plan),
+            *([] if plan.rows == "all" else ["--rows", plan.rows]),
+        ],
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         writer=this_writer(),
     )
@@ -102,10 +106,6 @@ def _seeds_arguments(plan: SweepPlan) -> list[str]:
     if list(seeds) != list(range(seeds[0], seeds[0] + len(seeds))):
         return []
     return ["--seeds", f"{seeds[0]}-{seeds[-1]}"]
-
-
-def _rows_argument(rows: KeptRows) -> list[str]:
-    return [] if rows == "all" else ["--rows", rows]
 
 
 def keep_names(root: Path, plan: SweepPlan) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from endive.catalog import Catalog, StoredCatalog
 from endive.storage import StorageProvider
@@ -49,8 +49,10 @@ class SimulationConfig:
     def __post_init__(self) -> None:
         """Check that the components are compatible. Raises ValueError if they are not."""
         given = self._backoff
-        if self.policy is not None and given not in (Backoff(), replace(Backoff(), **_named_fields(self.policy.backoff))):
-            raise ValueError(f"backoff is given twice: the fields say {given}, policy says {self.policy.backoff}")
+        if self.policy is not None and given != Backoff():
+            own = {name: getattr(self.policy.backoff, name) for name in BACKOFF_FIELDS}
+            if given != Backoff(**own):
+                raise ValueError(f"backoff is given twice: the fields say {given}, policy says {self.policy.backoff}")
         if self.ml_append_mode and not self.storage_provider.supports_append:
             name = type(self.storage_provider).__name__
             raise ValueError(f"ml_append_mode needs a store that can append; {name} cannot: use s3x, azure or azurex")
@@ -83,7 +85,3 @@ class SimulationConfig:
     def detector_of(self, cls: WorkloadClass) -> ConflictDetector:
         """Return the conflict detector of a class."""
         return self.conflict_detector if cls.conflict_detector is None else cls.conflict_detector
-
-
-def _named_fields(backoff: Backoff) -> dict[str, Any]:
-    return {name: getattr(backoff, name) for name in BACKOFF_FIELDS}

@@ -36,12 +36,9 @@ def parquet_options(schema: pa.Schema) -> dict[str, Any]:
     """
     split = {field.name: "BYTE_STREAM_SPLIT" for field in schema if pa.types.is_floating(field.type)}
     encodings = {**split, **({"txn_id": "DELTA_BINARY_PACKED"} if "txn_id" in schema.names else {})}
-    repeated = [_name_leaf(field) for field in schema if field.name not in encodings]
+    others = [field for field in schema if field.name not in encodings]
+    repeated = [f"{field.name}.list.element" if pa.types.is_list(field.type) else field.name for field in others]
     return {"compression": "lz4", "use_dictionary": repeated, "column_encoding": encodings}
-
-
-def _name_leaf(field: pa.Field) -> str:
-    return f"{field.name}.list.element" if pa.types.is_list(field.type) else str(field.name)
 
 
 Sink = Callable[[pa.RecordBatch], None]

@@ -140,7 +140,10 @@ class TuningQuestion:
     @property
     def same_references(self) -> bool:
         """True if the current settings are Iceberg's defaults."""
-        today, iceberg = (_list_retry_settings(self.candidates[each].document) for each in (TODAY, ICEBERG))
+        today, iceberg = (
+            [each.settings.model_dump(include=set(ICEBERG_RETRY)) for each in resolve_classes(self.candidates[place].document)]
+            for place in (TODAY, ICEBERG)
+        )
         return today == iceberg
 
     def make_document(self, settings: Mapping[str, Any]) -> Document:
@@ -184,11 +187,6 @@ class TuningQuestion:
             with suppress(ConfigError):
                 found.append(self.find({name: value for name, value in point.items() if name != dropped}))
         return [each for each in found if len(self.candidates[each].point) < len(point)]
-
-
-def _list_retry_settings(document: Document) -> list[Tree]:
-    """Return the settings that Iceberg's defaults determine, by class."""
-    return [each.settings.model_dump(include=set(ICEBERG_RETRY)) for each in resolve_classes(document)]
 
 
 def read_tuning(

@@ -15,8 +15,7 @@ from collections.abc import Generator
 from contextlib import suppress
 from typing import Any
 
-from endive.arithmetic.costs import moment_of_effect_ms
-from endive.arithmetic.protocols import entries_since_checkpoint, step_count, step_size
+from endive.arithmetic.costs import entries_since_checkpoint, moment_of_effect_ms, step_count, step_size
 from endive.catalog.snapshots import CatalogSnapshot
 from endive.steps import RequestFailedError, Step
 from endive.storage import MANIFEST_FILE, MANIFEST_LIST, TABLE_METADATA

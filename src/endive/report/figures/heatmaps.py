@@ -11,7 +11,6 @@ from endive.report.figure import Axis, Figure
 from endive.report.figures import common
 from endive.report.phrases import format_bounded
 from endive.report.study_data import ALL, Series, Study
-from endive.runs.parameters import Value
 
 _FEW, _VERY_FEW = 0.95, 0.80
 _HATCHING = "Hatched where success is below 95%, cross-hatched below 80%."
@@ -51,9 +50,10 @@ def _make_cells(study: Study, vertical: str) -> tuple[pd.DataFrame, list[str]]:
     rows = rows[(rows["workload_class"] == ALL) & (rows["operation_type"] == ALL)].dropna(subset=["x"])
     by_label = {each.label: each for each in study.series}
     chosen = [by_label[label] for label in rows["series"]]
+    title = f"{phrases.name_parameter(vertical)[0]} = "
     rows = rows.assign(
         across=[common.format_place(study, place, named=False) for place in rows["x"]],
-        down=[_format_bare(vertical, each.parameters[vertical]) for each in chosen],
+        down=[phrases.name_value(vertical, each.parameters[vertical]).removeprefix(title) for each in chosen],
         panel=[phrases.label_configuration({k: v for k, v in each.parameters.items() if k != vertical}) for each in chosen],
         rank=[list(by_label).index(each.label) for each in chosen],
         hatch=rows["success_rate"].map(_choose_hatch),
@@ -63,11 +63,6 @@ def _make_cells(study: Study, vertical: str) -> tuple[pd.DataFrame, list[str]]:
     places = rows["panel"].map({panel: place for place, panel in enumerate(panels)})
     ranks = rows.groupby("down")["rank"].transform("min")
     return rows.assign(rank=ranks, place=places).sort_values(["x", "place", "rank"], kind="stable"), panels
-
-
-def _format_bare(column: str, value: Value | None) -> str:
-    """Return a value without the name of its parameter, which is the title of the axis."""
-    return phrases.name_value(column, value).removeprefix(f"{phrases.name_parameter(column)[0]} = ")
 
 
 def _choose_vertical(series: tuple[Series, ...]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from endive.arithmetic.protocols import entries_since_checkpoint, step_count, step_size
+from endive.arithmetic.costs import entries_since_checkpoint, step_count, step_size
 from endive.simulation.compiled.client_steps import access_step, fails_for_good, sized_latency
 from endive.simulation.compiled.features import HAS_FAILURES
 from endive.simulation.compiled.iceberg import first_parameter
