@@ -48,7 +48,8 @@ def measure_one_pass(shorter: float) -> list[dict[str, Any]]:
 def _measure(name: str, source: Path, rows: float, *options: str, consolidate: bool = False) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="endive-bench-") as folder:
         study, out = Path(folder) / "light.toml", Path(folder) / "out"
-        study.write_text(LIGHT.format(last_seed=_SEEDS - 1, duration_ms=rows / (_SEEDS * 30.0) * 1000.0))
+        duration_ms = rows / (_SEEDS * 30.0) * 1000.0
+        study.write_text(LIGHT.format(last_seed=_SEEDS - 1, duration_ms=duration_ms))
         master = ("--master", f"local[{CORES},4]")
         sweep_s, sweep_mib = _watch(source, "sweep", str(study), "--out", str(out), *options, *master)
         merge_s, merge_mib = _watch(source, "consolidate", str(out), *master) if consolidate else (0.0, 0.0)
@@ -56,7 +57,7 @@ def _measure(name: str, source: Path, rows: float, *options: str, consolidate: b
         size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
         keeps_rows = not options and not consolidate
         duckdb_s = _duckdb_cpu_seconds(out) if keeps_rows else None
-        again_s = _watch(source, "metrics", str(out), "--warmup", "1h", *master)[0] if keeps_rows else None
+        again_s = _watch(source, "metrics", str(out), "--warmup", f"{duration_ms / 10.0:.0f}", *master)[0] if keeps_rows else None
     return {
         "case": f"{name}: {rows:,.0f} rows",
         "sweep_cpu_s": sweep_s,

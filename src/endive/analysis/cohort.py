@@ -43,6 +43,12 @@ class Transactions:
         return cls(entry, np.where(committed, t_commit, t_submit + total_latency), committed, aborted)
 
     @classmethod
+    def of_commits(cls, t_commit_start: Floats, t_commit: Floats) -> Transactions:
+        """Create transactions that all committed from columns of results."""
+        entry = np.where(t_commit_start < 0.0, t_commit, t_commit_start)
+        return cls(entry, t_commit, np.ones(len(entry), np.bool_), np.zeros(len(entry), np.bool_))
+
+    @classmethod
     def join(cls, parts: Sequence[Transactions]) -> Transactions:
         """Return the transactions of all parts."""
         entry, end = (np.concatenate([np.zeros(0), *(getattr(each, name) for each in parts)]) for name in ("entry_ms", "end_ms"))

@@ -193,6 +193,8 @@ class CountedValues:
         self._levels: list[tuple[Codes, Codes]] = []
         """First code of each cell, and binary logarithm of the width of its parts, for each level from 1."""
         self._parts: Ints | None = None
+        self._extremes = np.zeros((2, 0), np.uint64)
+        """Least and greatest code of the values of each cell whose parts are counted."""
         self._collected: list[tuple[Ints, Floats]] | None = None
 
     def add(self, sets: Ints, values: Floats) -> None:
@@ -216,6 +218,8 @@ class CountedValues:
                 places = (cells << _SPLIT_BITS) + ((codes - first[cells]) >> shift[cells]).astype(np.int64)
         if self._parts is not None:
             _count(self._parts, places)
+            np.minimum.at(self._extremes[0], cells, codes)
+            np.maximum.at(self._extremes[1], cells, codes)
         if self._collected is not None:
             self._collected.append((cells, values))
 
@@ -224,14 +228,15 @@ class CountedValues:
         if self._collected is not None:
             self._answer()
         elif self._parts is not None:
-            first, shift = self._levels[-1]
             counts, self._parts = self._parts, None
+            left = []
             for request in self._open:
-                self._narrow(request, counts[request.cells], request.cells << _SPLIT_BITS)
-            left = [request for request in self._open if int(shift[request.cells[0] >> _SPLIT_BITS])]
-            for request in (each for each in self._open if not int(shift[each.cells[0] >> _SPLIT_BITS])):
-                code = int(first[request.cells[0] >> _SPLIT_BITS]) + int(request.cells[0] & ((1 << _SPLIT_BITS) - 1))
-                self._answers[request.members, request.below + request.rank] = _to_value(code), request.below
+                least, greatest = int(self._extremes[0, request.cells].min()), int(self._extremes[1, request.cells].max())
+                if least == greatest:
+                    self._answers[request.members, request.below + request.rank] = _to_value(least), request.below
+                else:
+                    self._narrow(request, counts[request.cells], request.cells << _SPLIT_BITS)
+                    left.append(request)
             self._open = left
             self._prepare(counts.reshape(-1), self._range_of_part)
 
@@ -288,6 +293,7 @@ class CountedValues:
         shifts = [max(0, (last - first).bit_length() - _SPLIT_BITS) for first, last in ranges]
         self._levels.append((np.array([first for first, _ in ranges], np.uint64), np.array(shifts, np.uint64)))
         self._parts = np.zeros((len(chosen), 1 << _SPLIT_BITS), np.int64)
+        self._extremes = np.array([[np.iinfo(np.uint64).max], [0]], np.uint64).repeat(len(chosen), axis=1)
 
     def _range_of_bin(self, place: int) -> tuple[int, int]:
         """Return the first and last code of a bin; the outer bins contain everything beyond the range."""

@@ -66,6 +66,8 @@ _KEY_COLUMNS = ("t_commit_start", "t_submit", "total_latency", "t_commit")
 """Columns that transactions are made of, in the order of ``Transactions.of_rows``."""
 _TEXT_COLUMNS = ["status", "workload_class", "abort_reason", "operation_type"]
 Row = Mapping[str, Any]
+Constants = Mapping[str, float | int | str | None]
+"""Values of the constant columns of a row group; None for null."""
 
 
 @dataclass(frozen=True)
@@ -275,7 +277,7 @@ class RunRows:
         kept = (self._file.schema_arrow.metadata or {}).get(ROWS_KEPT)
         if kept is not None:
             raise ValueError(rows_missing("sample" if kept == b"sample" else "none"))
-        self._statistics = [_constants(self._file.metadata.row_group(number)) for number in range(self._file.num_row_groups)]
+        self._constants = [_constant_columns(self._file.metadata.row_group(at)) for at in range(self._file.num_row_groups)]
         self._codes: dict[tuple[str, str], int] = {}
         self._with_in_flight: list[int] = []
         self.groups: Sequence[tuple[str, str]] = self._find_groups()
@@ -310,13 +312,13 @@ class RunRows:
 
     def is_zero(self, column: str) -> bool:
         """Return whether statistics of the file show that a column is 0 in all rows."""
-        return all(constants.get(column) == 0 for constants in self._statistics)
+        return all(constants.get(column) == 0 for constants in self._constants)
 
     def committing_over_time(self, end_ms: float) -> Floats:
         """Return the number of committing transactions in equal parts of ``[0, end_ms]``."""
         counts = CommittingCounts(1, np.linspace(0.0, end_ms, SERIES_BINS + 1))
         for number in range(self._file.num_row_groups):
-            transactions, _, _ = self._read(number, (), ("status",))
+            transactions = self._read(number, ("status",))[1]
             entered = transactions.entered
             counts.add(np.zeros(int(entered.sum()), np.int64), transactions.entry_ms[entered], transactions.end_ms[entered])
         return np.asarray(counts.mean[0])
@@ -349,63 +351,108 @@ class RunRows:
         }
 
     def _chunk(self, number: int, columns: Sequence[str]) -> Rows:
-        transactions, found, table = self._read(number, columns, _TEXT_COLUMNS)
-        return Rows(self._groups_of(table), transactions, _text_codes(table, "abort_reason", ABORT_REASONS), found)
+        group, transactions = self._read(number, (*columns, *_TEXT_COLUMNS))
+        found = {name: group.numbers(name) for name in columns}
+        return Rows(self._groups_of(group), transactions, group.text_codes("abort_reason", ABORT_REASONS), found)
 
-    def _read(
-        self, number: int, columns: Sequence[str], texts: Sequence[str]
-    ) -> tuple[Transactions, dict[str, npt.NDArray[Any]], pa.Table]:
-        """Return the transactions of a row group, further numeric columns, and a table with text columns."""
-        constants = self._statistics[number]
-        numeric = dict.fromkeys((*_KEY_COLUMNS, *columns))
-        read = [name for name in numeric if name not in constants]
-        table = self._file.read_row_group(number, columns=[*read, *texts], use_threads=False)
-        found = {
-            name: np.broadcast_to(np.asarray(constants[name]), table.num_rows)
-            if name in constants
-            else np.asarray(table.column(name).to_numpy())
-            for name in numeric
-        }
-        committed, aborted = (_text_codes(table, "status", [name]) == 0 for name in ("committed", "aborted"))
-        start, submit, total, commit = (found[name] for name in _KEY_COLUMNS)
-        return Transactions.of_rows(start, submit, total, commit, committed, aborted), found, table
+    def _read(self, number: int, columns: Sequence[str]) -> tuple[_RowGroup, Transactions]:
+        """Return a row group with some columns, ``status`` among them, and its transactions."""
+        constants = self._constants[number]
+        if constants.get("status") == "committed":
+            group = _RowGroup(self._file, number, constants, (*columns, "t_commit_start", "t_commit"))
+            return group, Transactions.of_commits(group.numbers("t_commit_start"), group.numbers("t_commit"))
+        group = _RowGroup(self._file, number, constants, (*columns, *_KEY_COLUMNS))
+        committed, aborted = (group.text_codes("status", [name]) == 0 for name in ("committed", "aborted"))
+        start, submit, total, commit = (group.numbers(name) for name in _KEY_COLUMNS)
+        return group, Transactions.of_rows(start, submit, total, commit, committed, aborted)
 
     def _find_groups(self) -> list[tuple[str, str]]:
         """Find the groups, in the order of their operations and classes, and the row groups with transactions in flight."""
         present: set[tuple[str, str]] = set()
-        for number in range(self._file.num_row_groups):
-            table = self._file.read_row_group(number, columns=["workload_class", "operation_type", "status"], use_threads=False)
-            pairs, classes, operations = _pairs(table)
+        for number, constants in enumerate(self._constants):
+            group = _RowGroup(self._file, number, constants, ("workload_class", "operation_type", "status"))
+            pairs, classes, operations = group.pairs()
             if np.any(pairs < 0):
                 raise ValueError("workload_class or operation_type is null in some rows")
             if not set(operations) <= set(OPERATIONS):
                 raise ValueError("operation_type has a value that is not an operation")
             used = np.flatnonzero(np.bincount(pairs, minlength=len(classes) * len(operations)))
             present |= {(classes[pair % len(classes)], operations[pair // len(classes)]) for pair in used.tolist()}
-            if np.any(_text_codes(table, "status", ["committed", "aborted"]) < 0):
+            if np.any(group.text_codes("status", ["committed", "aborted"]) < 0):
                 self._with_in_flight.append(number)
         groups = sorted(present, key=lambda group: (group[1], group[0]))
         self._codes = {group: number for number, group in enumerate(groups)}
         return groups
 
-    def _groups_of(self, table: pa.Table) -> Ints:
+    def _groups_of(self, group: _RowGroup) -> Ints:
         """Return the number of the group of each row."""
         if len(self._codes) == 1:
-            return np.zeros(table.num_rows, np.int64)
-        pairs, classes, operations = _pairs(table)
+            return np.zeros(len(group), np.int64)
+        pairs, classes, operations = group.pairs()
         numbers = [self._codes.get((workload_class, operation), -1) for operation in operations for workload_class in classes]
         return np.array(numbers, np.int64)[pairs]
 
 
-def _constants(group: Any) -> dict[str, float | int]:
-    """Return the numeric columns of a row group that have one value, by the statistics of the file."""
-    found: dict[str, float | int] = {}
+class _RowGroup:
+    """Some columns of a row group. Constant columns are not read."""
+
+    def __init__(self, file: pq.ParquetFile, number: int, constants: Constants, columns: Sequence[str]) -> None:
+        self._constants = constants
+        self._rows = file.metadata.row_group(number).num_rows
+        read = [name for name in dict.fromkeys(columns) if name not in constants]
+        self._table = file.read_row_group(number, columns=read, use_threads=False) if read else None
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return int(self._rows)
+
+    def numbers(self, name: str) -> npt.NDArray[Any]:
+        """Return a numeric column."""
+        if name in self._constants:
+            return np.broadcast_to(np.asarray(self._constants[name]), len(self))
+        return np.asarray(self._column(name).to_numpy())
+
+    def codes(self, name: str) -> tuple[Ints, list[str]]:
+        """Return a text column as codes, -1 for null, and the texts that they stand for."""
+        if name in self._constants:
+            text = self._constants[name]
+            return np.broadcast_to(np.int64(-1 if text is None else 0), len(self)), [] if text is None else [str(text)]
+        column = self._column(name).unify_dictionaries().combine_chunks()
+        arrays = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        if not arrays or not len(arrays[0]):
+            return np.zeros(0, np.int64), []
+        return np.asarray(pc.fill_null(arrays[0].indices, -1)).astype(np.int64), arrays[0].dictionary.to_pylist()
+
+    def text_codes(self, name: str, texts: Sequence[str]) -> Ints:
+        """Return a text column as indices into some texts; -1 for other texts and null."""
+        codes, names = self.codes(name)
+        places = np.array([*(texts.index(each) if each in texts else -1 for each in names), -1], np.int64)
+        return np.asarray(places[codes])
+
+    def pairs(self) -> tuple[Ints, list[str], list[str]]:
+        """Return a number for the class and operation of each row, negative if one is null, and the classes and operations."""
+        (classes, class_names), (operations, operation_names) = (self.codes(each) for each in ("workload_class", "operation_type"))
+        pairs = operations * max(len(class_names), 1) + classes
+        return np.where((classes < 0) | (operations < 0), -1, pairs), class_names, operation_names
+
+    def _column(self, name: str) -> pa.ChunkedArray:
+        if self._table is None:
+            raise KeyError(name)
+        return self._table.column(name)
+
+
+def _constant_columns(group: Any) -> Constants:
+    """Return the columns of a row group that have one value, by the statistics of the file; None for null."""
+    found: dict[str, float | int | str | None] = {}
     for number in range(group.num_columns):
         column = group.column(number)
         statistics = column.statistics
-        if statistics is None or not statistics.has_min_max or statistics.null_count:
+        if statistics is None:
             continue
-        if statistics.min == statistics.max and isinstance(statistics.min, int | float):
+        if statistics.has_null_count and statistics.null_count:
+            if statistics.null_count == group.num_rows:
+                found[column.path_in_schema] = None
+        elif statistics.has_min_max and statistics.min == statistics.max and isinstance(statistics.min, int | float | str):
             found[column.path_in_schema] = statistics.min
     return found
 
@@ -413,28 +460,3 @@ def _constants(group: Any) -> dict[str, float | int]:
 def _take_in_flight(rows: Rows) -> Rows:
     places = np.flatnonzero(~(rows.transactions.committed | rows.transactions.aborted))
     return Rows(rows.groups[places], rows.transactions.take(places), rows.reasons[places], {})
-
-
-def _pairs(table: pa.Table) -> tuple[Ints, list[str], list[str]]:
-    """Return a number for the class and operation of each row, negative if one is null, and the classes and operations."""
-    (classes, class_names), (operations, operation_names) = (
-        _dictionary(table, each) for each in ("workload_class", "operation_type")
-    )
-    pairs = operations * max(len(class_names), 1) + classes
-    return np.where((classes < 0) | (operations < 0), -1, pairs), class_names, operation_names
-
-
-def _text_codes(table: pa.Table, name: str, texts: Sequence[str]) -> Ints:
-    """Return a text column as indices into some texts; -1 for other texts and null."""
-    codes, names = _dictionary(table, name)
-    places = np.array([*(texts.index(each) if each in texts else -1 for each in names), -1], np.int64)
-    return np.asarray(places[codes])
-
-
-def _dictionary(table: pa.Table, name: str) -> tuple[Ints, list[str]]:
-    """Return a text column as codes, -1 for null, and the texts that they stand for."""
-    column = table.column(name).unify_dictionaries().combine_chunks()
-    arrays = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    if not arrays or not len(arrays[0]):
-        return np.zeros(0, np.int64), []
-    return np.asarray(pc.fill_null(arrays[0].indices, -1)).astype(np.int64), arrays[0].dictionary.to_pylist()
