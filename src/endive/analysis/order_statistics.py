@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from endive.analysis import Floats, Ints
 
-Codes = npt.NDArray[np.uint64]
+Codes = npt.NDArray[np.int64]
 Members = tuple[int, ...]
 """Numbers of the sets of a requested union."""
 
@@ -31,6 +31,7 @@ _SPLIT_BITS = 12
 _LEAST_EXPONENT, _OCTAVES = -10, 44
 """Range of the values with separate bins in the first pass: 1 µs to 200 days."""
 _MANTISSA_BITS = 52
+_ALL_BUT_SIGN = 2**63 - 1
 
 
 class Ordered(Protocol):
@@ -137,13 +138,14 @@ class KeptValues:
 
 def _to_codes(values: Floats) -> Codes:
     """Return integers in the order of the values."""
-    bits = (values + 0.0).view(np.uint64)  # 0.0 for -0.0
-    return np.asarray(np.where(bits >> np.uint64(63), ~bits, bits | np.uint64(1 << 63)))
+    codes = (values + 0.0).view(np.int64)  # 0.0 for -0.0
+    if len(codes) and codes.min() < 0:
+        codes = np.where(codes < 0, codes ^ _ALL_BUT_SIGN, codes)
+    return np.asarray(codes)
 
 
 def _to_value(code: int) -> float:
-    bits = code ^ (1 << 63) if code >> 63 else code ^ ((1 << 64) - 1)
-    return float(np.array([bits], np.uint64).view(np.float64)[0])
+    return float(np.array([code if code >= 0 else code ^ _ALL_BUT_SIGN], np.int64).view(np.float64)[0])
 
 
 _BASE = int(_to_codes(np.array([2.0**_LEAST_EXPONENT]))[0])
@@ -190,10 +192,10 @@ class CountedValues:
         self._unions: dict[Members, CountedUnion] = {}
         self._following: list[Ints] = []
         """Cell of each part of the cells of each level; -1 for parts without requests. Bins are the parts of level 0."""
-        self._levels: list[tuple[Codes, Codes]] = []
+        self._levels: list[tuple[Codes, npt.NDArray[np.uint64]]] = []
         """First code of each cell, and binary logarithm of the width of its parts, for each level from 1."""
         self._parts: Ints | None = None
-        self._extremes = np.zeros((2, 0), np.uint64)
+        self._extremes = np.zeros((2, 0), np.int64)
         """Least and greatest code of the values of each cell whose parts are counted."""
         self._collected: list[tuple[Ints, Floats]] | None = None
 
@@ -202,8 +204,11 @@ class CountedValues:
         if self._following and not self._open:
             return
         codes = _to_codes(values)
-        places = np.clip((codes >> np.uint64(self._shift)).astype(np.int64) - self._base, 0, self._bins - 1)
-        places += sets * self._bins
+        places = codes >> self._shift
+        places -= self._base
+        np.clip(places, 0, self._bins - 1, out=places)
+        if self._sets > 1:
+            places += sets * self._bins
         if not self._following:
             _count(self.counts, places)
             if len(self.limits):
@@ -215,7 +220,8 @@ class CountedValues:
             cells, codes, values = cells[chosen], codes[chosen], values[chosen]
             if level < len(self._levels):
                 first, shift = self._levels[level]
-                places = (cells << _SPLIT_BITS) + ((codes - first[cells]) >> shift[cells]).astype(np.int64)
+                beyond = (codes - first[cells]).view(np.uint64)  # the outer bins are wider than half of the codes
+                places = (cells << _SPLIT_BITS) + (beyond >> shift[cells]).astype(np.int64)
         if self._parts is not None:
             _count(self._parts, places)
             np.minimum.at(self._extremes[0], cells, codes)
@@ -291,15 +297,17 @@ class CountedValues:
             self._collected = []
             return
         shifts = [max(0, (last - first).bit_length() - _SPLIT_BITS) for first, last in ranges]
-        self._levels.append((np.array([first for first, _ in ranges], np.uint64), np.array(shifts, np.uint64)))
+        self._levels.append((np.array([first for first, _ in ranges], np.int64), np.array(shifts, np.uint64)))
         self._parts = np.zeros((len(chosen), 1 << _SPLIT_BITS), np.int64)
-        self._extremes = np.array([[np.iinfo(np.uint64).max], [0]], np.uint64).repeat(len(chosen), axis=1)
+        limits = np.iinfo(np.int64)
+        self._extremes = np.array([[limits.max], [limits.min]]).repeat(len(chosen), axis=1)
 
     def _range_of_bin(self, place: int) -> tuple[int, int]:
         """Return the first and last code of a bin; the outer bins contain everything beyond the range."""
         number = place % self._bins
-        first = 0 if number == 0 else (self._base + number) << self._shift
-        last = (1 << 64) - 1 if number == self._bins - 1 else ((self._base + number + 1) << self._shift) - 1
+        limits = np.iinfo(np.int64)
+        first = limits.min if number == 0 else (self._base + number) << self._shift
+        last = limits.max if number == self._bins - 1 else ((self._base + number + 1) << self._shift) - 1
         return first, last
 
     def _range_of_part(self, place: int) -> tuple[int, int]:
