@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
+from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from typer.testing import CliRunner
 
 from endive.main import app
@@ -17,6 +20,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 RECIPE = str(ROOT / "examples/recipes/rest.toml")
 LAB = ("pyiceberg", "endive.lab.rest_api")
 """PyIceberg, and the module that imports it, which may be imported already."""
+WORKFLOW = (ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8")
 EXTRAS = ("probe", "iceberg", "notebook", "docs", "screen", "lab")
 
 
@@ -44,11 +48,20 @@ def test_the_missing_extra_is_named(
     assert extra in PROJECT["optional-dependencies"]
 
 
-def list_requirements() -> list[str]:
-    extras = [each for name in EXTRAS for each in PROJECT["optional-dependencies"][name]]
+def list_requirements(names: tuple[str, ...] = EXTRAS) -> list[str]:
+    extras = [each for name in names for each in PROJECT["optional-dependencies"][name]]
     return [each for each in (*PROJECT["dependencies"], *extras) if not each.startswith("endive[")]
 
 
 @pytest.mark.parametrize("requirement", list_requirements())
 def test_dependencies_have_both_bounds(requirement: str) -> None:
     assert re.search(r">=[\d.]+,<[\d.]+", requirement), requirement
+
+
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
+def test_all_requirements_can_be_installed(python: str) -> None:
+    assert f'"{python}"' in re.findall(r"python: (\[.+\])", WORKFLOW)[0]
+    needed = [Requirement(each) for each in list_requirements((*EXTRAS, "dev"))]
+    names = [each.name for each in needed if each.marker is None or each.marker.evaluate({"python_version": python})]
+    supported = {name: SpecifierSet(metadata(name)["Requires-Python"] or "") for name in names}
+    assert [f"{name}: {versions}" for name, versions in supported.items() if python not in versions] == []
