@@ -227,6 +227,11 @@ def test_switched_off_backoff_may_keep_its_other_keys() -> None:
     assert problems("[transaction.retry_backoff]\nenabled = false\nbase_ms = 5") == {}
 
 
+def test_a_delay_of_no_response_is_refused() -> None:
+    found = problems('[failures]\nslow_response_ms = "1s"')
+    assert "unless failures.slow_response" in found["failures.slow_response_ms"]
+
+
 def test_checks_of_classes_are_made_beside_those_of_the_catalog() -> None:
     found = problems("[catalog]\nlatency_ms = 5\n[transaction]\npartitions_per_txn = 4\ntables_per_txn = 2")
     assert set(found) == {"catalog.latency_ms", "transaction.partitions_per_txn", "transaction.tables_per_txn"}

@@ -96,6 +96,10 @@ def test_a_quick_refusal_that_cannot_show(tmp_path: Path) -> None:
     assert answer(tmp_path, storage__provider="own.toml") == {}
 
 
+def test_slow_responses_are_for_the_lab() -> None:
+    assert "`endive lab` delays responses" in answer(failures__slow_response=0.1)["lab_only"]
+
+
 def test_several_configurations_are_warned_of_once() -> None:
     one, other, third = ConfigWarning("a", "k", "1"), ConfigWarning("a", "k", "2"), ConfigWarning("a", "l", "3")
     assert each_once([one, other, third]) == [one, third]

@@ -128,7 +128,6 @@ class TestErrors:
             (("--rivals", "--", "true"), "--rivals: needs a FILE"),
             (("--table", "db.t", "--", "true"), "has no effect without --rivals"),
             (("--set", "a=1", "--", "true"), "needs a FILE"),
-            (("--slow-responses", "0.5", "--", "true"), "needs a FILE"),
             (("missing.toml", "--", "true"), "missing.toml"),
         ],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -23,6 +24,7 @@ from endive.storage import FixedLatency
 from tests.lab.labs import ROWS, make_table, obstore_store, rest_catalog, s3_client
 
 NO_TIME = FixedLatency(0.0)
+INSTANT = {"provider": "instant"}
 SERVICE = ServiceSettings(network=NO_TIME, load=NO_TIME, commit=NO_TIME, check=NO_TIME)
 
 
@@ -155,6 +157,31 @@ class TestLostResponses:
             own = [each for each in events if each.target == f"{BUCKET}/log/{number}"]
             assert own[0].status == 200
             assert (own[0].outcome == "lost") == (outcome == "exists")
+
+
+class TestSlowResponses:
+    def test_a_write_takes_effect_long_before_its_response(self) -> None:
+        given = document_with(failures={"slow_response": 1.0, "slow_response_ms": 400.0}, storage=INSTANT)
+        with open_lab(LabSettings(given)) as lab, ThreadPoolExecutor(1) as pool:
+            writing = pool.submit(obstore.put, obstore_store(lab), "a", b"x")
+            while lab.store.find(BUCKET, "a") is None and not writing.done():
+                time.sleep(0.001)
+            was_waiting = not writing.done()
+            writing.result()
+            requests = lab.recording.requests()
+        assert was_waiting
+        assert [each.event.outcome for each in requests] == ["ok"]
+        assert requests[0].end_ms - requests[0].time_ms >= 400.0
+
+    def test_their_share_is_that_of_the_configuration(self) -> None:
+        draws = Draws(document_with(failures={"slow_response": 0.2, "slow_response_ms": "30s"}))
+        assert 360 < sum(draws.read("a", 1).success_ms >= 30_000.0 for _ in range(2_000)) < 440
+
+    def test_a_response_of_the_catalog_is_slow(self) -> None:
+        with open_lab(lab_with(LabFailures(slow_response=1.0, slow_response_ms=200.0), service=SERVICE)) as lab:
+            rest_catalog(lab)
+            requests = lab.recording.requests()
+        assert all(each.end_ms - each.time_ms >= 200.0 for each in requests)
 
 
 class TestQueue:

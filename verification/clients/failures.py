@@ -14,7 +14,7 @@ from endive.lab.open_lab import Lab, LabSettings, open_lab
 from verification.clients.jobs import BUCKET, JOBS, TABLE
 from verification.clients.processes import run_job, warm_context
 
-FAILURES = LabFailures(request_error=0.05, lost_answer=0.15, slow_response=0.1, slow_ms=1_500.0)
+FAILURES = LabFailures(request_error=0.05, lost_answer=0.15, slow_response=0.1, slow_response_ms=1_500.0)
 COMMITS = 30
 WRITERS = 2
 _ROWS_PER_COMMIT = 3

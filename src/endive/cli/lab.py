@@ -41,10 +41,6 @@ def lab(
     directory: Annotated[Path | None, typer.Option(metavar="DIR", help="Store objects as files here, not in memory.")] = None,
     memory: Annotated[int, typer.Option(metavar="MIB", min=1, max=1_000_000, help="Maximum size of all objects in memory.")] = 1024,
     seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Seed of latencies and failures.")] = None,
-    slow_share: Annotated[
-        float, typer.Option("--slow-responses", metavar="SHARE", min=0.0, max=1.0, help="Share of responses that are slow.")
-    ] = 0.0,
-    slow_ms: Annotated[float, typer.Option(metavar="MS", min=0.0, max=3.6e6, help="Delay of slow responses.")] = 5_000.0,
     store_port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Port of the object store; 0: any free port.")] = 0,
     catalog_port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Port of the catalog; 0: any free port.")] = 0,
     rivals: Annotated[
@@ -84,9 +80,7 @@ def lab(
         document = None if config is None else load_document(config, overrides_of(set_))
         settings = LabSettings(directory=directory, memory_bytes=memory * 2**20, store_port=store_port, catalog_port=catalog_port)
         if document is not None:
-            settings = replace(settings, behavior=behavior_of(document, seed, slow_share, slow_ms))
-        elif slow_share:
-            refuse("--slow-responses", "needs a FILE")
+            settings = replace(settings, behavior=behavior_of(document, seed))
         with open_lab(settings) as opened:
             with _rivals(opened, document if rivals else None, job, table, seed, output):
                 code = _run(words, opened, output, json) if words else _wait(opened, output)

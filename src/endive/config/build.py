@@ -15,7 +15,7 @@ from endive.config.checks import partitions_per_table, spans_groups
 from endive.config.components import load_class, make_component
 from endive.config.load import load_document
 from endive.config.resolve import ResolvedClass, find_path, find_protocol, follows_iceberg, resolve_classes
-from endive.config.schema import CatalogSection, Document, RetryBackoff, Transactions
+from endive.config.schema import LAB_ONLY, CatalogSection, Document, RetryBackoff, Transactions
 from endive.config.store_profiles import catalog_kind, catalog_profile, storage_profile
 from endive.config.values import Latency, ManifestCounts, Runtime, Selection, ZipfTables
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
@@ -242,7 +242,7 @@ def _policy(settings: Transactions, document: Document) -> CommitPolicy:
     return CommitPolicy(
         commit_path=settings.commit_path if protocol is None else DEFAULT_PATH.name,
         protocol=protocol,
-        failures=Failures(**document.failures.model_dump()) if document.failures.model_fields_set else None,
+        failures=Failures(**document.failures.model_dump(exclude=LAB_ONLY)) if document.failures.model_fields_set else None,
         backoff=_backoff(settings.retry_backoff, document.catalog.retry_after_ms, upwards=iceberg),
         table_handle=settings.table_handle,
         client_time=_client_time(settings.client_ms_per_access),

@@ -151,6 +151,9 @@ def _failures(document: Document) -> Iterator[Problem]:
         yield Problem("failures.on_unknown", message, failures.on_unknown)
     if "on_unknown" in failures.changed_keys and failures.lost_answer == 0.0:
         yield Problem("failures.on_unknown", "has no effect unless failures.lost_answer is above 0", failures.on_unknown)
+    if failures.slow_response == 0.0:
+        message = "has no effect unless failures.slow_response is above 0"
+        yield from _useless_keys("failures", failures, ("slow_response_ms",), message)
     if failures.lost_answer == 0.0 or failures.on_unknown != "check":
         message = 'has no effect unless failures.lost_answer is above 0 and on_unknown = "check"'
         yield from _useless_keys("failures", failures, ("status_checks", "min_wait_ms", "max_wait_ms"), message)

@@ -529,6 +529,10 @@ _MOST_FAILING = 0.99
 """Largest failure probability of requests that are resent until they succeed: 100 attempts on average."""
 
 
+LAB_ONLY = frozenset({"slow_response", "slow_response_ms"})
+"""Keys of ``[failures]`` that apply to real clients in the lab, and not to simulated ones."""
+
+
 class FailuresSection(Section):
     """``[failures]``: probabilities of failures, and how clients handle an unknown commit state."""
 
@@ -542,6 +546,10 @@ class FailuresSection(Section):
     client_crash: Probability = Field(
         0.0, description="Probability per attempt that the client crashes before it sends the commit."
     )
+    slow_response: Probability = Field(
+        0.0, description="Probability that a response is delayed by slow_response_ms. Applies to `endive lab` only."
+    )
+    slow_response_ms: NonNegativeMs = Field(5_000.0, description="Delay of a slow response. Applies to `endive lab` only.")
     on_unknown: OnUnknown = Field(
         "check",
         description="Reaction to a lost response. check: read the catalog, as Iceberg does; retry: commit again, possibly twice; "

@@ -38,7 +38,7 @@ class ConfigWarning:
 def warnings_of(document: Document) -> list[ConfigWarning]:
     """Return the warnings of a checked document."""
     found: list[ConfigWarning] = []
-    for check in (_overlaps, _locked_phases, _too_few, _never_conflicts, _commit_path, _client_retries, _one_pointer, _failed_cas):
+    for check in (_overlaps, _locked_phases, _too_few, _never_conflicts, _commit_path, _client_retries, _one_pointer, _failed_cas, _slow_responses):
         found += check(document)
     return found
 
@@ -197,4 +197,14 @@ def _failed_cas(document: Document) -> Iterator[ConfigWarning]:
             "catalog.linearization",
             f"is 1, so a commit takes effect at the end of its {format_duration(success)} and is never rejected earlier: "
             f"failed_cas of {name}, {format_duration(refusal)}, has no effect. Set linearization below 1 to use it.",
+        )
+
+
+def _slow_responses(document: Document) -> Iterator[ConfigWarning]:
+    if document.failures.slow_response > 0.0:
+        yield ConfigWarning(
+            "lab_only",
+            "failures.slow_response",
+            "has no effect in a simulation, because simulated clients have no request timeout. `endive lab` delays responses to real "
+            "clients.",
         )

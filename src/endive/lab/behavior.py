@@ -29,8 +29,8 @@ class LabFailures:
         request_error: Probability that a request gets a 503 response and has no effect.
         fatal_error: Probability that a request gets a 403 response and has no effect.
         lost_answer: Probability that the response to a commit request is lost after the request was processed.
-        slow_response: Probability that a response is delayed by ``slow_ms``.
-        slow_ms: Delay of a slow response.
+        slow_response: Probability that a response is delayed by ``slow_response_ms``.
+        slow_response_ms: Delay of a slow response.
 
     """
 
@@ -38,7 +38,7 @@ class LabFailures:
     fatal_error: float = 0.0
     lost_answer: float = 0.0
     slow_response: float = 0.0
-    slow_ms: float = 0.0
+    slow_response_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class Draws:
         rejected = self._happens(failures.request_error)
         failed = not rejected and self._happens(failures.fatal_error)
         lost = is_commit and self._happens(failures.lost_answer)
-        slow_ms = failures.slow_ms if self._happens(failures.slow_response) else 0.0
+        slow_ms = failures.slow_response_ms if self._happens(failures.slow_response) else 0.0
         return Fate(effect_ms, success_ms + slow_ms, failure_ms + slow_ms, rejected, failed, lost and not rejected and not failed)
 
     def _happens(self, probability: float) -> bool:

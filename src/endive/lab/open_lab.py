@@ -6,7 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -188,14 +188,12 @@ def open_lab(settings: LabSettings, clients: Sequence[str] = (), gate: Gate = pa
         yield Lab(urls[0], urls[1], credentials, store, catalog, recording, loop)
 
 
-def behavior_of(document: Document, seed: int | None = None, slow_response: float = 0.0, slow_ms: float = 0.0) -> Behavior:
+def behavior_of(document: Document, seed: int | None = None) -> Behavior:
     """Return the latencies and failures that a configuration describes.
 
     Args:
         document: Checked configuration.
         seed: Seed; overrides the seed of the configuration.
-        slow_response: Probability that a response is delayed by ``slow_ms``.
-        slow_ms: Delay of a slow response.
 
     """
     simulation = build_simulation_config(document, seed_override=seed)
@@ -215,7 +213,7 @@ def behavior_of(document: Document, seed: int | None = None, slow_response: floa
         service=service,
         catalog=file if file is None or file.supports_cas else None,
         linearization=document.catalog.linearization,
-        failures=LabFailures(failures.request_error, failures.fatal_error, failures.lost_answer, slow_response, slow_ms),
+        failures=LabFailures(**{each.name: getattr(failures, each.name) for each in fields(LabFailures)}),
         seed=simulation.seed or 0,
     )
 
