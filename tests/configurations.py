@@ -551,7 +551,7 @@ def protocols(draw: st.DrawFn) -> Tree:
         "attempt": draw(_steps("attempt", point)),
         "after_success": draw(_steps("after_success", point)),
         "after_abort": draw(_steps("after_abort", point)),
-        "conflicts": {"decided_by": draw(st.sampled_from(["table", "partitions", "files"])), "rebases": rebases},
+        "conflicts": {"rebases": rebases},
         "retries": {"limit": limit},
     }
     if draw(st.booleans()):
@@ -563,8 +563,11 @@ def protocols(draw: st.DrawFn) -> Tree:
         tree["retries"]["operation_timeout_for"] = draw(st.sampled_from([[], ["overwrite", "delete"]]))
     if rebases:
         tree["after_loss"] = [_discovery(draw, point), *draw(_steps("after_loss", point))]
-        fails = draw(st.dictionaries(st.sampled_from(_PROTOCOL_OPERATIONS), st.lists(st.sampled_from(_PROTOCOL_OPERATIONS))))
-        tree["conflicts"]["fails"] = fails
+        names = st.sampled_from(_PROTOCOL_OPERATIONS)
+        levels = st.sampled_from(["table", "partitions", "files"])
+        for name, against in draw(st.dictionaries(names, st.dictionaries(names, levels))).items():
+            for other, level in against.items():
+                tree["conflicts"].setdefault(level, {}).setdefault(name, []).append(other)
     if draw(st.booleans()):
         tree["checkpoints"] = {"every": draw(st.sampled_from([1, 2, 5])), "steps": draw(_steps("checkpoints", point))}
     if point == "ratify" and any(step.get("publishes") for step in tree["after_success"]):

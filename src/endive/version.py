@@ -11,7 +11,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-MODEL_VERSION = 4
+MODEL_VERSION = 5
 """Version of the simulated rows: same parameters, seed and version give the same rows."""
 METRICS_VERSION = 6
 """Version of the metrics: same rows, window and version give the same metrics."""

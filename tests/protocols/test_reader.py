@@ -93,8 +93,12 @@ def change(old: str, new: str) -> str:
         (change("per_version_behind = 1", 'attempts = "first"'), "after_loss.1.attempts: line 16: applies to steps of attempt"),
         (LOG + "[conflicts]\nrebases = false\n", "retries.limit: line 19: contradicts conflicts.rebases = false"),
         (
-            LOG + "[conflicts.fails]\ndelet = []\n",
-            "conflicts.fails.delet: line 21: is not one of operations; did you mean",
+            LOG + "[conflicts.files]\ndelet = []\n",
+            "conflicts.files.delet: line 21: is not one of operations; did you mean",
+        ),
+        (
+            LOG + "[conflicts.table]\ndelete = ['delete']\n[conflicts.files]\ndelete = ['overwrite', 'delete']\n",
+            "conflicts.files.delete.1: line 23: is listed twice: one overlap decides between delete and delete",
         ),
         (LOG + "[checkpoints]\nby = 'background'\n", "checkpoints.by: line 21: has no effect with checkpoints.every = 0"),
         ("operations = ['append']\n" + LOG, "operations.0: line 1: unknown operation; did you mean 'fast_append'?"),

@@ -14,8 +14,8 @@ from endive.config.values import Count, NonNegativeMs, Section
 from endive.table import ICEBERG_OPERATIONS
 from endive.transaction.protocol import (
     CATALOG_OPERATIONS,
+    CONFLICT_LEVELS,
     CommitPoint,
-    DecidedBy,
     Scope,
     StepAttempts,
     StepObject,
@@ -90,17 +90,23 @@ class CommitSection(Section):
     )
 
 
-class ConflictSection(Section):
-    """``[conflicts]``: concurrent commits that make an operation fail."""
+Against = dict[str, list[str]]
 
-    decided_by: DecidedBy = Field(
-        "partitions",
-        description="Overlap that makes a conflict. table: any commit to the table; partitions: overlapping partitions; files: "
-        "overlapping partitions, with real_conflict_probability.",
-    )
+
+class ConflictSection(Section):
+    """``[conflicts]``: intervening commits that make an operation fail, by the overlap that this requires."""
+
     rebases: bool = Field(True, description="The client commits on top of intervening commits that do not conflict.")
-    fails: dict[str, list[str]] = Field(
-        default_factory=dict, description="Intervening operations that make an operation fail, by operation."
+    table: Against = Field(
+        default_factory=dict, description="Intervening operations that make an operation fail wherever they are in the table."
+    )
+    partitions: Against = Field(
+        default_factory=dict, description="Intervening operations that make an operation fail if they overlap in a partition."
+    )
+    files: Against = Field(
+        default_factory=dict,
+        description="Intervening operations that make an operation fail if they overlap in a partition, with "
+        "real_conflict_probability.",
     )
 
 
@@ -197,13 +203,18 @@ def _check_operations(document: ProtocolDocument) -> Iterator[Problem]:
             yield Problem(f"operations.{place}", f"unknown operation; {nearest(name, OPERATIONS)}", name)
         elif name in document.operations[:place]:
             yield Problem(f"operations.{place}", "is listed twice", name)
-    for name, against in document.conflicts.fails.items():
-        key = f"conflicts.fails.{name}"
-        if name not in document.operations:
-            yield Problem(key, f"is not one of operations; {nearest(name, document.operations)}")
-        for place, other in enumerate(against):
-            if other not in OPERATIONS:
-                yield Problem(f"{key}.{place}", f"unknown operation; {nearest(other, OPERATIONS)}", other)
+    known: set[tuple[str, str]] = set()
+    for level in CONFLICT_LEVELS:
+        for name, against in getattr(document.conflicts, level).items():
+            key = f"conflicts.{level}.{name}"
+            if name not in document.operations:
+                yield Problem(key, f"is not one of operations; {nearest(name, document.operations)}")
+            for place, other in enumerate(against):
+                if other not in OPERATIONS:
+                    yield Problem(f"{key}.{place}", f"unknown operation; {nearest(other, OPERATIONS)}", other)
+                elif (name, other) in known:
+                    yield Problem(f"{key}.{place}", f"is listed twice: one overlap decides between {name} and {other}", other)
+                known.add((name, other))
 
 
 def _check_commit(document: ProtocolDocument) -> Iterator[Problem]:
@@ -245,10 +256,10 @@ def _check_retries(document: ProtocolDocument) -> Iterator[Problem]:
         if name not in document.operations:
             message = f"is not one of operations; {nearest(name, document.operations)}"
             yield Problem(f"retries.operation_timeout_for.{place}", message, name)
-    if not document.conflicts.rebases and document.conflicts.fails:
-        yield Problem(
-            "conflicts.fails", "has no effect with conflicts.rebases = false: every intervening commit makes the operation fail"
-        )
+    if not document.conflicts.rebases:
+        message = "has no effect with conflicts.rebases = false: every intervening commit makes the operation fail"
+        for level in sorted(document.conflicts.changed_keys - {"rebases"}):
+            yield Problem(f"conflicts.{level}", message)
 
 
 def _check_checkpoints(document: ProtocolDocument) -> Iterator[Problem]:

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from endive.config.errors import ConfigError, Problem, problems_of
 from endive.input_files import UnreadableError, parse_toml, read_text
 from endive.protocols.protocol_file import ProtocolDocument, StepSection, contradictions, discovering_step, phases_of
-from endive.transaction.protocol import Protocol, ProtocolStep, Steps
+from endive.transaction.protocol import CONFLICT_LEVELS, Protocol, ProtocolStep, Steps
 
 _PHASE_OF_KEY = {"checkpoints.steps": "checkpoint"}
 
@@ -170,8 +170,7 @@ def _build(document: ProtocolDocument, name: str) -> Protocol:
         operations=frozenset(document.operations),
         steps=MappingProxyType({_PHASE_OF_KEY.get(key, key): _steps(document, key) for key in phases_of(document)}),
         unpublished_limit=commit.unpublished_limit,
-        fails=MappingProxyType({operation: frozenset(against) for operation, against in conflicts.fails.items()}),
-        decided_by=conflicts.decided_by,
+        conflicts=MappingProxyType({level: _frozen(getattr(conflicts, level)) for level in CONFLICT_LEVELS}),
         rebases=conflicts.rebases,
         checkpoint_every=checkpoints.every,
         checkpoint_by_writer=checkpoints.by == "writer",

@@ -58,6 +58,10 @@ class Traits:
     """1 if validation skips manifests whose partition range contains none of the written partitions."""
     conflicts: int = 0
     """Kinds of snapshots that can be real conflicts if partitions overlap."""
+    table_conflicts: int = 0
+    """Kinds of snapshots that are conflicts whatever they overlap. Declarative protocols only."""
+    partition_conflicts: int = 0
+    """Kinds of snapshots that are conflicts if partitions overlap. Declarative protocols only."""
     exempt_marks: int = 0
     """Flags that exempt a snapshot from being a conflict."""
     data: int = 0

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, get_args
 
 StepOperation = Literal["list", "read", "write", "delete", "request", "statement"]
 StepObject = Literal["metadata", "log", "manifest", "checkpoint", "data"]
 StepAttempts = Literal["each", "first", "retries"]
 CommitPoint = Literal["put_if_absent", "swap", "insert", "ratify"]
 Scope = Literal["table", "lake"]
-DecidedBy = Literal["table", "partitions", "files"]
+ConflictLevel = Literal["table", "partitions", "files"]
+CONFLICT_LEVELS: tuple[ConflictLevel, ...] = get_args(ConflictLevel)
 
 PHASES = ("load", "attempt", "after_loss", "after_success", "after_abort", "checkpoint")
 """Phases of a transaction, in the order of their codes in the compiled engine. A checkpoint follows ``after_success``."""
@@ -77,8 +78,8 @@ class Protocol:
         unpublished_limit: Number of ratified but unpublished commits at which the catalog rejects further ones; None: no limit.
         operations: Operations that the client can commit.
         steps: Steps by phase.
-        fails: Intervening operations that make an operation fail, by operation.
-        decided_by: Overlap that is required for a conflict: the table, its partitions, or files (``real_conflict_probability``).
+        conflicts: Intervening operations that make an operation fail, by the overlap that is required and by operation: the
+            table, its partitions, or files (``real_conflict_probability``).
         rebases: Whether the client commits on top of intervening commits that do not conflict.
         checkpoint_every: Number of commits per checkpoint; 0: none.
         checkpoint_by_writer: Whether the writer of a checkpointed version runs the steps of the phase ``checkpoint``.
@@ -93,8 +94,7 @@ class Protocol:
     operations: frozenset[str]
     steps: Mapping[str, Steps] = field(default_factory=lambda: MappingProxyType({}))
     unpublished_limit: int | None = None
-    fails: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
-    decided_by: DecidedBy = "partitions"
+    conflicts: Mapping[ConflictLevel, Mapping[str, frozenset[str]]] = field(default_factory=lambda: MappingProxyType({}))
     rebases: bool = True
     checkpoint_every: int = 0
     checkpoint_by_writer: bool = False

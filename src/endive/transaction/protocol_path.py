@@ -25,7 +25,7 @@ from endive.transaction.accesses import FileAccess
 from endive.transaction.account import Steps
 from endive.transaction.iceberg import files_of
 from endive.transaction.lifecycle import AbortError, Lifecycle, RestartError
-from endive.transaction.protocol import CATALOG_OPERATIONS, Protocol, ProtocolStep
+from endive.transaction.protocol import CATALOG_OPERATIONS, CONFLICT_LEVELS, ConflictLevel, Protocol, ProtocolStep
 from endive.transaction.types import VALIDATION_EXCEPTION, TransactionStatus
 
 _KINDS = {
@@ -56,12 +56,21 @@ def operation_bit(operation: str) -> int:
 
 def protocol_traits(protocol: Protocol, operation: str, settings: OperationSettings) -> tuple[Traits, ...]:
     """Return the traits of an operation: its bit, the bits of operations that make it fail, and the files that it adds."""
-    against = 0
-    for other in protocol.fails.get(operation, ()):
-        against |= operation_bit(other)
+    by_table, by_partitions, by_files = (_conflict_bits(protocol, level, operation) for level in CONFLICT_LEVELS)
+    against = by_table | by_partitions | by_files
     added = 0 if operation in _ADD_NO_FILE else 1
     hits = ALL_MANIFESTS if operation == "rewrite_files" and settings.manifests_hit == ALL_MANIFESTS else 0
-    return (Traits(operation_bit(operation), validates=against, conflicts=against, data=added, hits=hits),)
+    kind = operation_bit(operation)
+    made = Traits(kind, against, conflicts=against, table_conflicts=by_table, partition_conflicts=by_partitions, data=added, hits=hits)
+    return (made,)
+
+
+def _conflict_bits(protocol: Protocol, level: ConflictLevel, operation: str) -> int:
+    """Return the bits of the intervening operations that make an operation fail at this overlap."""
+    against = 0
+    for other in protocol.conflicts.get(level, {}).get(operation, ()):
+        against |= operation_bit(other)
+    return against
 
 
 class ProtocolLifecycle(Lifecycle):
@@ -130,17 +139,20 @@ class ProtocolLifecycle(Lifecycle):
         shown, protocol, traits = self._snapshot, self.protocol, self._snapshots()[0]
         if not protocol.rebases and shown.seq != self.start_snapshot.seq:
             raise AbortError(VALIDATION_EXCEPTION)
-        conflicting = 0
+        certain = possible = 0
         for table_id in self._written:
             files, partitions = files_of(shown, table_id), self._partitions(table_id)
             for record in files.history(self._examined[table_id]):
-                if record.kind & traits.conflicts and (protocol.decided_by == "table" or record.overlaps(partitions)):
-                    conflicting += 1
+                if record.kind & traits.table_conflicts:
+                    certain += 1
+                elif record.kind & traits.conflicts and record.overlaps(partitions):
+                    certain += (record.kind & traits.partition_conflicts) != 0
+                    possible += (record.kind & traits.partition_conflicts) == 0
             self._examined[table_id] = files.length
-        if not conflicting:
+        if not certain + possible:
             return
-        real = protocol.decided_by != "files" or self._bound_detector().changes_same_files(self.txn, shown, self.start_snapshot)
-        if self._count_conflict(real, conflicting):
+        real = certain > 0 or self._bound_detector().changes_same_files(self.txn, shown, self.start_snapshot)
+        if self._count_conflict(real, certain + possible):
             raise self._end_of_conflict()
 
     def _run_phase(self, phase: str, component: str) -> Generator[Step, None, bool]:

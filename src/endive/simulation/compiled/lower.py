@@ -28,7 +28,7 @@ from endive.transaction import OPERATIONS, CommitPolicy, ConflictDetector
 from endive.transaction.accesses import ACCESSES, COUNTERS, PROTOCOL_COUNTERS
 from endive.transaction.paths import COMMIT_PATHS
 from endive.transaction.policy import Failures
-from endive.transaction.protocol import CATALOG_OPERATIONS, PHASES, DecidedBy, Protocol, ProtocolStep, StepAttempts
+from endive.transaction.protocol import CATALOG_OPERATIONS, PHASES, Protocol, ProtocolStep, StepAttempts
 from endive.transaction.protocol_path import access_of
 from endive.workload import ARRIVAL_KINDS, Workload, WorkloadClass, ZipfCount
 from endive.workload.selectors import zipf_cumulative
@@ -382,7 +382,6 @@ class _Lowering:
             record["phase_end"][place] = sum(map(len, self.steps))
             for lowered, step in zip(self.steps[-1], protocol.phase(phase), strict=True):
                 self._step(lowered, step)
-        record["decided_by"] = get_args(DecidedBy).index(protocol.decided_by)
         for name in ("checkpoint_every", "checkpoint_by_writer", "rebases"):
             record[name] = getattr(protocol, name)
 

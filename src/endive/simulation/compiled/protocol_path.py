@@ -110,6 +110,7 @@ def _learn_version(run: Any, txn: Any, slot: int) -> None:
     if txn.phase == run_state.LOAD:
         take_handles(run, txn, slot)
         txn.conflicting = 0
+        txn.conflict_is_certain = 0
     else:
         for t in range(txn.written):
             txn.conflicting += _conflicts_since(run, txn, slot, t)
@@ -214,18 +215,25 @@ def _begin_attempts(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def _conflicts_since(run: Any, txn: Any, slot: int, t: int) -> int:
-    """Return the number of new commits to a table that make the operation fail, and mark them as examined."""
+    """Return the number of new commits to a table that can make the operation fail, and mark them as examined.
+
+    ``txn.conflict_is_certain`` is set if one of them makes it fail for certain.
+    """
     mine = touched_at(run, slot, t)
     table = table_at(run, mine.table)
-    mask = traits_at(run, txn.cls, txn.operation).conflicts
-    by_table = class_at(run, txn.cls).decided_by == run_state.BY_TABLE
+    traits = traits_at(run, txn.cls, txn.operation)
     conflicting = 0
     index = table.head
     for _ in range(table.length - mine.seen):
         place = index - run.history_first
         record = history_at(run, place)
-        if record.kind & mask and (by_table or overlaps(run, txn, slot, t, record, place)):
+        if record.kind & traits.table_conflicts:
             conflicting += 1
+            txn.conflict_is_certain = 1
+        elif record.kind & traits.conflicts and overlaps(run, txn, slot, t, record, place):
+            conflicting += 1
+            if record.kind & traits.partition_conflicts:
+                txn.conflict_is_certain = 1
         index = record.parent
     mine.seen = table.length
     return conflicting
@@ -237,11 +245,12 @@ def _examine_commits(run: Any, txn: Any) -> int:
     cls = class_at(run, txn.cls)
     if not cls.rebases and txn.seq != txn.start_seq:
         return _NOT_REBASED
-    conflicting = txn.conflicting
+    conflicting, is_certain = txn.conflicting, txn.conflict_is_certain
     txn.conflicting = 0
+    txn.conflict_is_certain = 0
     if conflicting == 0:
         return _NONE
-    if cls.decided_by != run_state.BY_FILES:
+    if is_certain:
         txn.real_conflicts += 1
         return _CONFLICT
     return _CONFLICT if is_real_conflict(run, txn) else _NONE

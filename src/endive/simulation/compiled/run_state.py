@@ -177,7 +177,7 @@ CLASS = _record(
     f"time_limits:({NUM_OPERATIONS},)f8",
     "backoff_kind keeps_handles starts_from_handle reads_history computes client_time:(4,)f8 committer",
     # declarative protocols: the steps of each phase are a range of ``World.steps``
-    "phase_first:(6,)i8 phase_end:(6,)i8 checkpoint_every checkpoint_by_writer decided_by rebases",
+    "phase_first:(6,)i8 phase_end:(6,)i8 checkpoint_every checkpoint_by_writer rebases",
 )
 
 STEP = _record(
@@ -186,7 +186,6 @@ STEP = _record(
 )
 """Step of a protocol: the fields of ``ProtocolStep``, the counter of its requests, and their latency."""
 EACH_ATTEMPT, FIRST_ATTEMPT, RETRIES = range(3)
-BY_TABLE, BY_PARTITIONS, BY_FILES = range(3)
 
 SOURCE = _record(
     "cls key:u8 ordinal client first_ms end_ms backoff_state_ms uncommitted blocked running late due job_end_ms round delivered",
@@ -229,7 +228,7 @@ TXN = _in_lines(
     "job_commit job_key:u8 job_start_ms job_runtime_ms job_failed job_installs",
     # declarative protocols: the phase, its next step, its remaining requests, and the version at its start; the version at the end
     # of the load, conflicting commits that the client has learned about, and the files of the tables
-    "phase place requests_left phase_seq start_seq conflicting known_files",
+    "phase place requests_left phase_seq start_seq conflicting conflict_is_certain known_files",
 )
 """Transaction in flight. Fields that are used together are adjacent, because a record spans several cache lines."""
 
