@@ -12,10 +12,12 @@ import numpy as np
 
 from endive.analysis import Floats
 from endive.calibrate.arrival_fit import Loop, Process, find_loop_by_evenness, find_loop_by_overlap, recognize_arrivals
+from endive.calibrate.delta_log import path_of_engine
 from endive.calibrate.reports import CommitReport, estimate_failing_share
 from endive.calibrate.table_history import Commit, History
+from endive.config.resolve import find_path
 from endive.table.operations import VALIDATING
-from endive.transaction.paths import COMMIT_PATHS, ICEBERG, PYICEBERG
+from endive.transaction.paths import ICEBERG, PYICEBERG
 from endive.workload.arrivals import CLOSED_LOOP, PERIODIC_JOB
 
 _LEAST = 8
@@ -54,6 +56,10 @@ class ObservedClass:
 
 def client_of(history: History) -> tuple[str, str]:
     """Return the commit path of the clients that wrote a history, and the reason."""
+    if history.client is not None:
+        makers = Counter(commit.engine for commit in history.commits)
+        named = ", ".join(f"{maker} ({count:,} commits)" for maker, count in makers.most_common(5))
+        return history.client, f"engineInfo names {named}; writers other than delta-rs are taken as delta-spark"
     java = [commit for commit in history.commits if _names_java(commit)]
     python = [commit for commit in history.commits if _names_pyiceberg(commit)]
     if python and len(python) * 2 >= len(history.commits):
@@ -109,7 +115,7 @@ def observe_classes(
             for size, part in _by_added_files(own):
                 name = _name(operation, engine, application, size, {each.name for each in found})
                 own_reports = [known[commit.snapshot_id] for commit in part if commit.snapshot_id in known]
-                path = PYICEBERG.name if engine == PYICEBERG.name else client
+                path = PYICEBERG.name if engine == PYICEBERG.name else client if history.client is None else path_of_engine(engine)
                 found.append(_observed(name, part, (start_ms, first_ms, end_ms), path, own_reports, most_attempts))
     return found
 
@@ -172,7 +178,7 @@ def _observed(
         loop = find_loop_by_evenness(times) if durations is None else find_loop_by_overlap(times, durations, failing, most)
     if loop is not None and (loop.certain or durations is None):
         process = Process(loop.words(), {CLOSED_LOOP.key: loop.keys()}, process.per_s, notes=process.notes)
-    path = client if operation in COMMIT_PATHS[client].operations else ICEBERG.name
+    path = client if operation in find_path(client).operations else ICEBERG.name
     isolation = "none" if operation == "row_delta" and _is_streaming_upsert(commits, deletes) else None
     return ObservedClass(name, operation, tuple(commits), process, partitions, deletes, guessed, loop, path, isolation)
 
@@ -187,19 +193,21 @@ def _is_streaming_upsert(commits: Sequence[Commit], deletes: str | None) -> bool
 
 def _operation(commits: Sequence[Commit], client: str) -> tuple[str, str | None, str]:
     """Return the simulator's operation, its kind of delete files, and the reason for a guess."""
-    first = commits[0].operation or ""
+    first, known = commits[0].operation or "", find_path(client).operations
     deletes = _deletes_with(commits)
     if first == "replace":
         return "rewrite_files", None, ""
     if first == "overwrite" and any(commit.summary.get("replace-partitions") == "true" for commit in commits):
         return "replace_partitions", None, ""
     if first in ("overwrite", "delete"):
-        return ("row_delta", deletes, "") if deletes and "row_delta" in COMMIT_PATHS[client].operations else (first, None, "")
+        return ("row_delta", deletes, "") if deletes and "row_delta" in known else (first, None, "")
     guessed = "" if first == "append" else f"operation {first!r} is taken as an append"
+    if "merge_append" not in known:
+        return "fast_append", None, guessed
     if any((commit.count("manifests-replaced") or 0) > 0 for commit in commits):
         return "merge_append", None, guessed
     engine = commits[0].engine
-    if any(known in engine for known in _JAVA_ENGINES):
+    if any(name in engine for name in _JAVA_ENGINES):
         return "merge_append", None, guessed or f"{engine} appends with merging (a streaming job of Spark does not)"
     return "fast_append", None, guessed
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from endive.calibrate import InputError
+from endive.calibrate.delta_log import is_delta_log, read_delta_log
 from endive.calibrate.measurements import read_rows
 from endive.calibrate.table_history import Commit, History, TableState, parse_metadata
 from endive.input_files import UnreadableError, in_short, parse_json
@@ -25,12 +26,16 @@ _TABLES = (".parquet", ".pq", ".csv", ".tsv")
 def open_history(table: str, catalog: str | None = None) -> History:
     """Read the history of a table.
 
-    ``table`` is the path or URL of a metadata.json, of the ``snapshots`` metadata table as Parquet or CSV, or a table's name in a
-    PyIceberg catalog (``catalog``, by default that of PyIceberg's configuration). Raises InputError.
+    ``table`` is the path or URL of a metadata.json or of a Delta table, the path of the ``snapshots`` metadata table as Parquet or
+    CSV, or a table's name in a PyIceberg catalog (``catalog``, by default that of PyIceberg's configuration). Raises InputError.
     """
     name = table.lower()
     if catalog is None and name.endswith(_TABLES):
         return _from_snapshots_table(Path(table))
+    if catalog is None and (Path(table).is_dir() or ("://" in name and ".json" not in name)):
+        filesystem, path = _open(table)
+        if filesystem is not None and is_delta_log(filesystem, path):
+            return read_delta_log(filesystem, path, table)
     if catalog is None and (".json" in name or "/" in name or Path(table).exists()):
         return _with_manifests(parse_metadata(read_bytes(table), table), table)
     return _from_catalog(table, catalog)
@@ -44,7 +49,7 @@ def read_bytes(location: str) -> bytes:
         if info.type == pa.fs.FileType.NotFound:
             raise InputError(f"{location}: no such file")
         if info.type == pa.fs.FileType.Directory:
-            raise InputError(f"{location}: is a directory; give one of its *.metadata.json")
+            raise InputError(f"{location}: is a directory; give one of its *.metadata.json, or the directory of a Delta table")
         if info.type == pa.fs.FileType.Unknown and not path.startswith("/dev/fd/"):  # which a shell hands over
             raise InputError(f"{location}: is not a file")
         if info.size is not None and info.size > _MOST_BYTES:
@@ -55,6 +60,14 @@ def read_bytes(location: str) -> bytes:
         raise
     except (OSError, pa.ArrowException, ValueError) as error:
         raise InputError(f"{location}: cannot be read: {_first_line(error)}") from None
+
+
+def _open(location: str) -> tuple[Any, str]:
+    """Return the filesystem and the path of a location, or None for one that cannot be opened."""
+    try:
+        return _filesystem(location)
+    except (OSError, pa.ArrowException, ValueError):
+        return None, location
 
 
 def _filesystem(location: str) -> tuple[Any, str]:

@@ -84,6 +84,8 @@ class History:
     manifest_list: str | None = None
     """Location of the manifest list of the current snapshot."""
     notes: tuple[str, ...] = ()
+    client: str | None = None
+    """Protocol that wrote most commits of a Delta table; None for Iceberg."""
 
     def manifests_at_start(self) -> dict[str, int]:
         """Return the known numbers of data and delete manifests at the start of the history, as keys of ``[table]``.

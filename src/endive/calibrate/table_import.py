@@ -61,6 +61,8 @@ def import_history(
     if history.span_ms <= 0:
         raise InputError(f"{history.source}: all {len(history.commits)} snapshots have the same time, so there is no rate")
     start = history.commits[0].timestamp_ms // _MINUTE_MS * _MINUTE_MS
+    if client and history.client:
+        raise InputError(f"{history.source}: --client {client} is an Iceberg client, but this is the log of a Delta table")
     path, why = (client, "given by --client") if client else client_of(history)
     classes = observe_classes(history, start, path, reports, split_clients=client is None)
     assumptions = [Assumption("the client", f"commit_path is {path!r}: {why}")] if client is None else []
@@ -69,7 +71,7 @@ def import_history(
         "storage": {"provider": provider or "s3"},
         "catalog": {"num_tables": 1},
         "table": _table(history, assumptions),
-        "transaction": {"commit_path": path, "retry_policy": RETRY_POLICY},
+        "transaction": {"commit_path": path, **({} if history.client else {"retry_policy": RETRY_POLICY})},
         "workload": {cls.name: _section(cls, path, _duration(history, start)) for cls in classes},
     }
     _add_expiry(tree, history, start, assumptions, path)
@@ -78,6 +80,8 @@ def import_history(
     notes = [*history.notes, f"time 0 is {moment(start)}; the last commit is {moment(history.commits[-1].timestamp_ms)}"]
     notes += [f"class {cls.name}: {note}" for cls in classes for note in (*cls.process.notes, cls.guessed) if note]
     at_start = {f"table.{key}": value for key, value in history.manifests_at_start().items()}
+    if history.client and (files := history.commits[0].count("total-data-files")) is not None:
+        at_start["table.files"] = files
     return Imported(history.source, tree, tuple(classes), tuple(assumptions), tuple(notes), float(start), at_start)
 
 
@@ -111,6 +115,11 @@ def _every_day(hourly: Sequence[float], duration_ms: float) -> list[Tree]:
 
 def _table(history: History, assumptions: list[Assumption]) -> Tree:
     state = history.state
+    if history.client:
+        if state.data_files is None:
+            text = "number unknown, because the log begins without a checkpoint: 100"
+            assumptions.append(Assumption("data files", text, {"table.files": 1}, {"table.files": 10_000}))
+        return {"files": 100 if state.data_files is None else state.data_files}
     sizes = ("manifests", "delete_manifests", "metadata_bytes", "metadata_bytes_per_snapshot")
     table: Tree = {key: value for key in sizes if (value := getattr(state, key)) is not None}
     if state.snapshots:
@@ -170,9 +179,9 @@ def _value(text: str, kind: type) -> Any:
 
 _COMMENTS = {
     "storage": "the object store",
-    "catalog": "one table, committed by compare-and-swap in the object store",
+    "catalog": "one table, committed in the object store",
     "table": "the table at the end of the history",
-    "transaction": "retries of the table's properties, otherwise Iceberg's defaults",
+    "transaction": "retries of the table's properties, otherwise the defaults of the client",
 }
 
 

@@ -44,7 +44,8 @@ TableArgument = Annotated[
     str,
     typer.Argument(
         metavar="TABLE",
-        help="metadata.json (path or URL), the snapshots metadata table (Parquet, CSV), or NAMESPACE.TABLE of a PyIceberg catalog.",
+        help="metadata.json or directory of a Delta table (path or URL), the snapshots metadata table (Parquet, CSV), or "
+        "NAMESPACE.TABLE of a PyIceberg catalog.",
         show_default=False,
     ),
 ]
@@ -209,7 +210,7 @@ def show_answers(output: Output, title: str, made: list[Answer]) -> None:
         return "-" if math.isnan(value) else format_percent(value)
 
     def ms(value: float) -> str:
-        return "-" if math.isnan(value) else format_duration(value)
+        return "-" if math.isnan(value) else "aborted" if math.isinf(value) else format_duration(value)
 
     header = ("class", "success", "range", "time to commit p50", "range", "attempts", "commits/s", "main assumption")
     rows = [
@@ -219,7 +220,7 @@ def show_answers(output: Output, title: str, made: list[Answer]) -> None:
             join_ends(*map(percent, each.success)),
             ms(each.base.p50_ms),
             join_ends(*map(ms, each.p50_ms)),
-            format_number(each.base.attempts),
+            "-" if math.isnan(each.base.attempts) else format_number(each.base.attempts),
             format_number(each.base.commits_per_s),
             each.widest or "-",
         )
