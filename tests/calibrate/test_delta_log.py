@@ -73,7 +73,9 @@ class TestHistory:
         assert open_history(str(table / "_delta_log")) == History(**{**vars(history), "source": str(table / "_delta_log")})
 
     def test_times_never_decrease(self, tmp_path: Path) -> None:
-        table = write_log(tmp_path, [[info(5), add("1")], [info(3), add("2")], [info(9, inCommitTimestamp=START_MS + 7000), add("3")]])
+        table = write_log(
+            tmp_path, [[info(5), add("1")], [info(3), add("2")], [info(9, inCommitTimestamp=START_MS + 7000), add("3")]]
+        )
         history = open_history(str(table))
         assert [commit.timestamp_ms - START_MS for commit in history.commits] == [5000, 5000, 7000]
         assert "1 entries are older than their predecessors" in " ".join(history.notes)
@@ -84,7 +86,9 @@ class TestHistory:
         assert (history.client, history.commits[0].timestamp_ms > START_MS - 10**12) == ("delta-spark", True)
 
     @pytest.mark.parametrize(("with_checkpoint", "files"), [(True, 5), (False, None)])
-    def test_a_log_that_was_cleaned_begins_with_a_checkpoint(self, tmp_path: Path, with_checkpoint: bool, files: int | None) -> None:
+    def test_a_log_that_was_cleaned_begins_with_a_checkpoint(
+        self, tmp_path: Path, with_checkpoint: bool, files: int | None
+    ) -> None:
         table = write_log(tmp_path, [[info(1), add("8")], [info(2), add("9")]], first=11)
         if with_checkpoint:
             rows = [{"path": name} for name in "123"] + [None]

@@ -69,7 +69,9 @@ def read_delta_log(filesystem: pa.fs.FileSystem, path: str, source: str) -> Hist
             changes_ms.append(time_ms)
         else:
             commits.append(commit)
-    notes = [f"versions {first} to {max(entries)} of the Delta log; times are those of the writers' clocks when they prepared the commit"]
+    notes = [
+        f"versions {first} to {max(entries)} of the Delta log; times are those of the writers' clocks when they prepared the commit"
+    ]
     if without_time:
         notes.append(f"{without_time} entries have no timestamp; the time of the file is used")
     if out_of_order:

@@ -38,7 +38,17 @@ class ConfigWarning:
 def warnings_of(document: Document) -> list[ConfigWarning]:
     """Return the warnings of a checked document."""
     found: list[ConfigWarning] = []
-    for check in (_overlaps, _locked_phases, _too_few, _never_conflicts, _commit_path, _client_retries, _one_pointer, _failed_cas, _slow_responses):
+    for check in (
+        _overlaps,
+        _locked_phases,
+        _too_few,
+        _never_conflicts,
+        _commit_path,
+        _client_retries,
+        _one_pointer,
+        _failed_cas,
+        _slow_responses,
+    ):
         found += check(document)
     return found
 

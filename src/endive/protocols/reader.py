@@ -170,7 +170,12 @@ def _build(document: ProtocolDocument, name: str) -> Protocol:
         operations=frozenset(document.operations),
         steps=MappingProxyType({_PHASE_OF_KEY.get(key, key): _steps(document, key) for key in phases_of(document)}),
         unpublished_limit=commit.unpublished_limit,
-        conflicts=MappingProxyType({level: _frozen(getattr(conflicts, level)) for level in CONFLICT_LEVELS}),
+        conflicts=MappingProxyType(
+            {
+                level: MappingProxyType({operation: frozenset(against) for operation, against in getattr(conflicts, level).items()})
+                for level in CONFLICT_LEVELS
+            }
+        ),
         rebases=conflicts.rebases,
         checkpoint_every=checkpoints.every,
         checkpoint_by_writer=checkpoints.by == "writer",

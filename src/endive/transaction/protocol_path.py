@@ -61,7 +61,9 @@ def protocol_traits(protocol: Protocol, operation: str, settings: OperationSetti
     added = 0 if operation in _ADD_NO_FILE else 1
     hits = ALL_MANIFESTS if operation == "rewrite_files" and settings.manifests_hit == ALL_MANIFESTS else 0
     kind = operation_bit(operation)
-    made = Traits(kind, against, conflicts=against, table_conflicts=by_table, partition_conflicts=by_partitions, data=added, hits=hits)
+    made = Traits(
+        kind, against, conflicts=against, table_conflicts=by_table, partition_conflicts=by_partitions, data=added, hits=hits
+    )
     return (made,)
 
 
