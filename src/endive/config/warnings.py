@@ -215,6 +215,6 @@ def _slow_responses(document: Document) -> Iterator[ConfigWarning]:
         yield ConfigWarning(
             "lab_only",
             "failures.slow_response",
-            "has no effect in a simulation, because simulated clients have no request timeout. `endive lab` delays responses to real "
-            "clients.",
+            "has no effect in a simulation, because simulated clients have no request timeout. "
+            "`endive lab` delays responses to real clients.",
         )
