@@ -187,12 +187,16 @@ def describe_run(prepared: PreparedRun, engine: str, started: datetime, seconds:
         "wall_time_s": round(seconds, 3),
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "dependencies": {name: metadata.version(name) for name in _DEPENDENCIES},
+        "dependencies": dict(_dependency_versions()),
         "parameters": parameters(prepared.document),
     }
 
 
 @cache
+def _dependency_versions() -> dict[str, str]:
+    return {name: metadata.version(name) for name in _DEPENDENCIES}
+
+
 def _repeat_command(prepared: PreparedRun, files: RunFiles) -> str:
     allow = " --allow-code" if custom_components(prepared.document) else ""
     return f"endive run {files.config.name} --seed {prepared.seed}{allow}"
