@@ -14,9 +14,9 @@ from endive.config import load_document
 from endive.config.study import frontier_options
 from endive.config.sweep_file import Sweep
 from endive.report import ReportError
-from endive.runs.identity import code_version
 from endive.runs.plan import plan_sweep
 from endive.studies.frontier import read_question
+from endive.version import code_version
 from tests.cli import files, invoke, strict
 
 EXAMPLES = {example.name: example for example in find_examples()}

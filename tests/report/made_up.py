@@ -10,12 +10,14 @@ from typing import Any, cast
 import pandas as pd
 
 from endive.analysis.estimates import Estimate
+from endive.analysis.run_metrics import ALL
 from endive.analysis.saturation import LoadPoint, saturation
+from endive.report.configurations import Series, StudyAxis
 from endive.report.figure import Axis, Figure, Threshold
 from endive.report.page import Page
-from endive.report.phrases import TIME_PARTS
-from endive.report.study_data import ALL, Series, Study, StudyAxis
+from endive.report.study_data import Study
 from endive.runs.inventory import Experiment, Inventory, RecordedRun
+from endive.simulation.columns import TIME_WORDS
 from endive.studies.experiment_tables import LoadAxis
 
 RATE = "param_workload_ingest_rate"
@@ -75,7 +77,7 @@ def _row(place: int, point: Point, by_load: bool) -> Point:
         "retries_per_txn": 0.5,
         "manifest_list_reads_per_txn": 1.0,
         "manifest_file_reads_per_txn": 1.0,
-        **{f"mean_{name}": 10.0 for name in TIME_PARTS},
+        **{f"mean_{name}": 10.0 for name in TIME_WORDS},
     }
     row = {**defaults, **point}
     row.setdefault("throughput_ratio", row["throughput_per_s"] / row["offered_per_s"])

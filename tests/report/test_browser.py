@@ -23,9 +23,9 @@ from endive.report.figure import Threshold
 from endive.report.figures import build_figures, build_report_figures
 from endive.report.figures.bar_charts import build_commit_parts, build_time_parts
 from endive.report.page import render_page
-from endive.report.phrases import TIME_PARTS
 from endive.report.sections import make_page
 from endive.report.study_data import Study
+from endive.simulation.columns import TIME_WORDS
 from tests.report.made_up import Point, kinds, made_up, page_with
 
 CHROMIUM = (
@@ -296,8 +296,8 @@ def test_no_word_is_cut_or_lies_on_another(
 
 def test_titles_of_axes_fit_where_three_charts_stand_side_by_side(browser: Browser, tmp_path: Path) -> None:
     """Bars of shares, which have long numbers at their ends."""
-    widths = {f"mean_{part}_hw": 1.0 for part in TIME_PARTS}
-    slow = {f"mean_{part}": 90_000.0 for part in TIME_PARTS}
+    widths = {f"mean_{part}_hw": 1.0 for part in TIME_WORDS}
+    slow = {f"mean_{part}": 90_000.0 for part in TIME_WORDS}
     points: list[Point] = [
         {"series": name, "x": x, **widths, **(slow if x > 2 else {})} for name in ("a", "b", "c") for x in (1.0, 2.0, 4.0)
     ]
@@ -314,8 +314,8 @@ def test_titles_of_axes_fit_where_three_charts_stand_side_by_side(browser: Brows
 
 def test_nothing_is_cut_when_a_phone_is_turned(browser: Browser, tmp_path: Path) -> None:
     """The number at the longest bar has room within the axes of a wide page, and none in a narrow one."""
-    means = {f"mean_{part}": 5_000.0 for part in TIME_PARTS}
-    widths = {f"mean_{part}_hw": 50.0 for part in TIME_PARTS}
+    means = {f"mean_{part}": 5_000.0 for part in TIME_WORDS}
+    widths = {f"mean_{part}_hw": 50.0 for part in TIME_WORDS}
     longest: Point = {"series": "longer_waits", **means, "mean_t_backoff": 150_000.0, **widths}
     study = made_up([{"series": "today", **means, **widths, "mean_t_backoff_hw": 35_000.0}, longest], by_load=False)
     file = tmp_path / "page.html"

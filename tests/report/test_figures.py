@@ -12,13 +12,14 @@ import pandas as pd
 import pytest
 
 from endive.analysis.conditions import Subject
+from endive.analysis.run_metrics import ALL
 from endive.config.load import check_document
 from endive.report import ReportError
 from endive.report.figure import Axis, Figure, read_reference
 from endive.report.figures import FIGURES, build_figure, build_figures, build_report_figures, try_figures
-from endive.report.phrases import TIME_PARTS
-from endive.report.study_data import ALL, Study
+from endive.report.study_data import Study
 from endive.report.style import PALETTE, PART_COLOURS
+from endive.simulation.columns import TIME_WORDS
 from endive.storage.prices import Prices
 from tests.pipeline.runs import document, run_all
 from tests.report.made_up import Point, made_up
@@ -90,7 +91,7 @@ def metric_of(figure: Figure, drawn: pd.Series[Any]) -> str:
     if figure.name == "latency_throughput":
         return f"time_to_commit_{drawn['percentile']}_ms"
     if figure.kind == "stacked":
-        return f"mean_{next(name for name, word in TIME_PARTS.items() if word == drawn['part'])}"
+        return f"mean_{next(name for name, word in TIME_WORDS.items() if word == drawn['part'])}"
     if figure.kind == "heatmap":
         assert figure.value is not None
         return figure.value.column
@@ -346,7 +347,7 @@ def loads(count: int) -> Study:
     points: list[Point] = []
     for store, slow in (("S3", 1.0), ("Google Cloud", 100.0)):
         for load in range(1, count + 1):
-            at = {f"mean_{part}": 10.0 * slow for part in TIME_PARTS} | {f"mean_{part}_hw": 1.0 for part in TIME_PARTS}
+            at = {f"mean_{part}": 10.0 * slow for part in TIME_WORDS} | {f"mean_{part}_hw": 1.0 for part in TIME_WORDS}
             more = {"retries_per_txn_hw": 0.1, "overhead": 0.5, "overhead_hw": 0.1}
             more |= {f"time_to_commit_p{p}_ms": 100.0 * slow for p in (50, 95, 99)}
             more |= {f"time_to_commit_p{p}_ms_hw": 10.0 for p in (50, 95, 99)}
@@ -378,7 +379,7 @@ def test_many_loads_are_colours_and_configurations_are_panels() -> None:
 
 def test_bars_of_parts_are_shares_where_one_would_hide_the_others() -> None:
     points: list[Point] = [
-        {"x": float(load), **{f"mean_{part}": mean for part in TIME_PARTS}, **{f"mean_{part}_hw": 1.0 for part in TIME_PARTS}}
+        {"x": float(load), **{f"mean_{part}": mean for part in TIME_WORDS}, **{f"mean_{part}_hw": 1.0 for part in TIME_WORDS}}
         for load, mean in ((1, 10.0), (2, 12.0), (3, 900.0))
     ]
     figure = build_figure(made_up(points), "time_parts")

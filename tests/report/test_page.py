@@ -16,13 +16,14 @@ from unittest.mock import Mock
 import pandas as pd
 import pytest
 
+from endive.analysis.run_metrics import ALL
 from endive.cache_directory import CACHE_VARIABLE
 from endive.report import page as pages
 from endive.report.encodings import DIGITS
 from endive.report.figures import build_figures
 from endive.report.page import encode_figure, render_page
 from endive.report.sections import describe_reproduction, format_ranges, make_page
-from endive.report.study_data import ALL, Study
+from endive.report.study_data import Study
 from endive.runs.study_records import PlannedExperiment, StudyRecord
 from tests.report.made_up import kinds, page_with
 from tests.report.test_charts import frame

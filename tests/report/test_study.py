@@ -230,10 +230,10 @@ def test_without_backoff_nothing_else_is_reported_of_it() -> None:
 
 
 def test_every_operation_has_a_name() -> None:
-    from endive.report.phrases import OPERATIONS
-    from endive.transaction import OPERATIONS as MODELLED
+    from endive.table import OPERATION_WORDS
+    from endive.transaction import OPERATIONS
 
-    assert set(OPERATIONS) == set(MODELLED)
+    assert set(OPERATION_WORDS) == set(OPERATIONS)
 
 
 def test_times_between_arrivals_become_rates() -> None:

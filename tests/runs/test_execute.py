@@ -13,9 +13,9 @@ import pytest
 from endive import __version__
 from endive.config import Document, compute_experiment_hash, load_document
 from endive.runs.execute import FinishedRun, place_run, prepare_run, run_experiment
-from endive.runs.identity import code_version, parameters
+from endive.runs.identity import parameters
 from endive.simulation import RESULT_SCHEMA, TRACE_SCHEMA, Simulation
-from endive.version import get_git_sha
+from endive.version import code_version, get_git_sha
 from tests.config import BASE, built, checked
 
 PROFILE = "read = { fixed_ms = 5.0 }\nwrite = { fixed_ms = 6.0 }\ncas = { median_ms = 7.0, sigma = 0.2 }\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from statistics import NormalDist
 from typing import Any, Literal
@@ -13,6 +13,7 @@ import numpy as np
 
 from endive.analysis import Floats, Ints
 from endive.analysis.percentiles import PERCENTS
+from endive.formatting import finite
 
 CONFIDENCE = 0.95
 _FEWEST_PER_SEED = 10
@@ -42,6 +43,10 @@ class Estimate:
         """Distance from the mean to the farther end of the interval; None if it is not finite."""
         width = max(self.high - self.mean, self.mean - self.low)
         return width if math.isfinite(width) else None
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the fields for JSON: None for numbers that are not finite."""
+        return {name: value if isinstance(value, str) else finite(value) for name, value in asdict(self).items()}
 
 
 @cache

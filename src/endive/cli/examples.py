@@ -158,8 +158,8 @@ def _studied(output: Output, plan: SweepPlan, folder: Path, starting: StartingSe
     from endive.cli.sweep import watching
     from endive.pipeline.sweep import run_sweep
     from endive.report.study_data import load_study
-    from endive.runs.identity import code_version
     from endive.runs.plan import remaining_work
+    from endive.version import code_version
 
     work = remaining_work(plan, folder)
     with watching(output, work, folder) as watch:

@@ -307,19 +307,11 @@ def _precision_data(
     precision: Precision | None, reached: Reached | None, estimates: Sequence[tuple[Subject, Estimate | None]]
 ) -> dict[str, Any]:
     """Return the estimates over seeds for JSON; nothing without a precision."""
-    from dataclasses import asdict
-
-    from endive.formatting import finite
     from endive.report.precision_answer import precision_as_data
 
     if precision is None or reached is None:
         return {}
-    shown = {
-        str(subject): None
-        if found is None
-        else {name: value if isinstance(value, str) else finite(value) for name, value in asdict(found).items()}
-        for subject, found in estimates
-    }
+    shown = {str(subject): None if found is None else found.as_data() for subject, found in estimates}
     return {"precision": {**precision_as_data(precision, [reached]), "estimates": shown}}
 
 

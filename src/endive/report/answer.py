@@ -13,7 +13,7 @@ from endive.analysis.conditions import Subject, format_metric
 from endive.analysis.crossings import crossing
 from endive.analysis.estimates import FEWEST_SEEDS, Estimate
 from endive.analysis.metric import more_is_better
-from endive.analysis.run_metrics import BOUNDED, window_of
+from endive.analysis.run_metrics import ALL, BOUNDED, window_of
 from endive.analysis.saturation import LEAST_SUCCESS, LEAST_THROUGHPUT
 from endive.analysis.table_growth import GROWTH, day_of_limit
 from endive.formatting import (
@@ -44,9 +44,10 @@ from endive.report.phrases import (
     describe_window,
     format_bounded,
 )
-from endive.report.study_data import ALL, Study
+from endive.report.study_data import Study
 from endive.report.verdicts import name_subject, summarize_comparison
 from endive.runs.parameters import SCENARIO_COLUMN
+from endive.simulation.columns import TIME_WORDS
 
 Row = dict[Any, Any]
 _ALIKE = 1.05
@@ -351,10 +352,10 @@ def _describe_time(study: Study, rows: list[Row]) -> Iterator[str]:
     """Yield the largest component of the commit time, and the configurations in which it is the largest."""
     largest: dict[str, list[tuple[Row, float]]] = {}
     for row in rows:
-        parts = {name: row[f"mean_{name}"] for name in phrases.TIME_PARTS if name != "t_runtime" and is_known(row[f"mean_{name}"])}
+        parts = {name: row[f"mean_{name}"] for name in TIME_WORDS if name != "t_runtime" and is_known(row[f"mean_{name}"])}
         if sum(parts.values()) > 0.0:
             name = max(parts, key=lambda part: parts[part])
-            largest.setdefault(phrases.TIME_PARTS[name], []).append((row, parts[name] / sum(parts.values())))
+            largest.setdefault(TIME_WORDS[name], []).append((row, parts[name] / sum(parts.values())))
     number = len(_select_totals(study))
     for part, shares in largest.items():
         texts = dict.fromkeys(format_percent(share) for _, share in shares)

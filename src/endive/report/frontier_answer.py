@@ -17,19 +17,19 @@ from endive.analysis.load_search import Frontier, Point, find_frontier
 from endive.analysis.run_metrics import ALL
 from endive.config import compute_experiment_hash
 from endive.config.values import is_time
-from endive.formatting import finite, format_count, format_duration, format_number, join_ends
+from endive.formatting import format_count, format_duration, format_number, join_ends
 from endive.output_files import check_writable, write_text
 from endive.report.figures.load_curves import build_search_figure
 from endive.report.paper import save_figure
 from endive.report.phrases import describe_drift, describe_window, note_compilation
-from endive.runs.identity import code_version, parameters
+from endive.runs.identity import parameters
 from endive.runs.layout import FRONTIER, REPLICATIONS_FOLDER
 from endive.studies.frontier import Question, estimate_at
 from endive.studies.measure import MetricsOptions, RunMetrics
 from endive.studies.replicate import Replications
 from endive.studies.screening import ScreeningQuestion
 from endive.studies.tuning import TuningQuestion
-from endive.version import get_git_sha
+from endive.version import code_version, get_git_sha
 
 Note = Callable[[str], None]
 """Function that prints a line of progress."""
@@ -167,7 +167,7 @@ def _record(
             {
                 "load": point.load,
                 "verdict": point.verdict,
-                "estimate": None if point.estimate is None else _plain(asdict(point.estimate)),
+                "estimate": None if point.estimate is None else point.estimate.as_data(),
                 "experiment": compute_experiment_hash(document),
                 "seeds": {seed: {name: row.get(name) for name in names} for seed, row in rows.items()},
             }
@@ -191,10 +191,6 @@ def _record(
         **origin_of(question),
         "parameters": parameters(question.document(question.search.start)),
     }
-
-
-def _plain(numbers: dict[str, Any]) -> dict[str, Any]:
-    return {name: value if isinstance(value, str) else finite(value) for name, value in numbers.items()}
 
 
 def origin_of(question: Question | TuningQuestion | ScreeningQuestion) -> dict[str, Any]:

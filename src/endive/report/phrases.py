@@ -30,7 +30,6 @@ from endive.formatting import (
 )
 from endive.runs.execute import prepare_run
 from endive.runs.parameters import PREFIX, SCENARIO_COLUMN
-from endive.simulation.columns import TIME_WORDS
 from endive.simulation.runner import Choice
 from endive.table import OPERATION_WORDS
 from endive.transaction.paths import COMMIT_PATHS, RETRY_POLICY
@@ -131,10 +130,6 @@ _SHORTEST_MS = 1.0
 _MANY = 0.01
 """Share of transactions in flight from which a warning about an overload mentions it."""
 _RANGE = re.compile(r"[\d.]+\N{EN DASH}[\d.]+%$")
-
-OPERATIONS = OPERATION_WORDS
-TIME_PARTS = TIME_WORDS
-"""Names of the components of a transaction's time, in chronological order."""
 
 
 def name_parameter(column: str) -> tuple[str, str]:
@@ -250,14 +245,14 @@ def label_configuration(parameters: Mapping[str, Any], every: Mapping[str, Any] 
 
 
 def _name_mix(prefix: str, parameters: Mapping[str, Any]) -> str:
-    weights = {name: float(parameters.get(f"{prefix}{name}") or 0.0) for name in OPERATIONS}
+    weights = {name: float(parameters.get(f"{prefix}{name}") or 0.0) for name in OPERATION_WORDS}
     whole = sum(weights.values()) or 1.0
     return " + ".join(f"{format_percent(weight / whole)} {name_operation(name)}" for name, weight in weights.items() if weight)
 
 
 def name_operation(name: str) -> str:
     """Return the name of an operation type."""
-    return OPERATIONS.get(name, name.replace("_", " "))
+    return OPERATION_WORDS.get(name, name.replace("_", " "))
 
 
 def describe_window(window: Window) -> str:

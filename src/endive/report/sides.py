@@ -22,14 +22,14 @@ from endive.formatting import format_count, join_names
 from endive.output_files import check_writable
 from endive.report.comparison import Comparison, Side, compare_sides, load_side
 from endive.report.phrases import describe_drift, note_compilation
-from endive.runs.identity import code_version
-from endive.runs.layout import REPLICATIONS_FOLDER, label_of
+from endive.runs.layout import REPLICATIONS_FOLDER
 from endive.runs.parameters import scenario_of
 from endive.runs.plan import plan_sweep
 from endive.runs.stored import find_experiments
-from endive.runs.study_records import read_studies
+from endive.runs.study_records import study_of
 from endive.studies.measure import MetricsOptions
 from endive.studies.replicate import Replications
+from endive.version import code_version
 
 _SEEDS = 10
 """Default number of seeds of configurations; a stored side determines the seeds of the others."""
@@ -137,8 +137,7 @@ def _of_file(path: Path, overrides: Mapping[str, Any], quick: bool) -> Selection
 def _of_directory(root: Path) -> Selection:
     """Return the experiments of a study, the baseline first."""
     stored = [each for each in find_experiments(root) if each.of_this_version]
-    labels = {label_of(each.directory) for each in stored}
-    record = next((each for each in read_studies(root) if {each.label} == labels), None)
+    record = study_of(root, [each.name for each in stored])
     names = {scenario_of(each.directory): each for each in stored}
     if record is None or not record.scenarios or None in names or len(names) < len(stored):
         refuse(

@@ -396,6 +396,3 @@ def _find_label(row: Mapping[Any, Any], series: Iterable[Series]) -> str | None:
 
 def _is_same(left: Any, right: Value | None) -> bool:
     return left == right or (right is None and bool(pd.isna(left)))
-
-
-__all__ = ["ALL", "Record", "Series", "Study", "StudyAxis", "load_study"]

@@ -27,6 +27,7 @@ from endive.report.study_data import RunPlace, Study
 from endive.report.style import PART_COLOURS
 from endive.runs.stored import rows_missing
 from endive.simulation import Simulation, SimulationConfig
+from endive.simulation.columns import TIME_WORDS
 from endive.simulation.rows import Progress
 from endive.simulation.runner import EngineError
 
@@ -147,7 +148,7 @@ def _check_replay(run: RunPlace, replay: Replay, until_ms: float) -> None:
 MOST_LANES = 30
 _MOST_WINNERS = 4
 _TIME = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|min|h)?\s*$")
-_READ, _RUNTIME, _ATTEMPT, _CONFLICT_IO, _BACKOFF, _COMMIT = phrases.TIME_PARTS.values()
+_READ, _RUNTIME, _ATTEMPT, _CONFLICT_IO, _BACKOFF, _COMMIT = TIME_WORDS.values()
 _STEPS = {"catalog_read": _READ, "runtime": _RUNTIME, "backoff": _BACKOFF, "commit": _COMMIT, "commit_failed": _COMMIT}
 """Component of the time that ends with an event. The component of I/O depends on the events before it."""
 _COMMITTED, _CONFLICT, _ABORTED = "committed", "conflict", "aborted"

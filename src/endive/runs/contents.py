@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from endive.config import ConfigError, load_document
 from endive.input_files import UnreadableError, check_rows, in_short
 from endive.output_files import checksum
-from endive.runs.identity import code_version, compute_experiment_hash, parameters
+from endive.runs.identity import compute_experiment_hash, parameters
 from endive.runs.kept_rows import SampledIds
 from endive.runs.layout import CONFIG, PROVENANCE, SUMMARY, TRACE, hash_of
 from endive.runs.records import CHECKSUM, RecordError, SummaryRecord, read_record
@@ -27,6 +27,7 @@ from endive.simulation import Summary
 from endive.simulation.row_invariants import RowError, RowInvariants, RunLimits
 from endive.simulation.rows import RESULT_SCHEMA, TRACE_SCHEMA
 from endive.simulation.summary import RunCounters
+from endive.version import code_version
 from endive.workload import DEFAULT_CLASS
 from endive.workload.arrivals import TRACE as ARRIVAL_TRACE
 from endive.workload.arrivals import kind_of

@@ -25,14 +25,12 @@ from endive.config.store_profiles import catalog_kind, catalog_profile, storage_
 from endive.config.traces import trace_hash
 from endive.config.values import Distribution, Latency, Section
 from endive.storage import StorageProfile
-from endive.version import MODEL_VERSION, code_version
+from endive.version import MODEL_VERSION
 from endive.workload.arrivals import INTER_ARRIVAL, TRACE, kind_of
 
 HASH_LENGTH = 12
 _NOT_IN_HASH = ("seed", "output_path", "engine")
 """Keys of ``[simulation]`` that do not change results."""
-
-__all__ = ["HASH_LENGTH", "code_version", "compute_experiment_hash", "hash_parameters", "parameters"]
 
 
 def parameters(document: Document) -> dict[str, Any]:

@@ -18,10 +18,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
 
 RESULTS, SUMMARY, PROVENANCE, TRACE = "results.parquet", "summary.json", "provenance.json", "trace.parquet"
 CONFIG, VERSION = "cfg.toml", "version.txt"

@@ -16,9 +16,9 @@ from pydantic import TypeAdapter, ValidationError
 from endive.config.sweep_file import KEPT_ROWS, KeptRows
 from endive.input_files import UnreadableError, read_toml
 from endive.output_files import checksum, find_leftovers
-from endive.runs.identity import code_version
 from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, hash_of, is_experiment, is_seed, label_of, scratch_directory
 from endive.runs.records import ExperimentName, RecordError, read_provenance
+from endive.version import code_version
 
 ROWS_KEPT = b"endive.rows"
 """Metadata key of results files that do not contain all rows."""

@@ -17,12 +17,12 @@ from endive.formatting import format_duration, format_number, format_ratio
 from endive.report import ReportError
 from endive.report.figure import Axis, Figure, Reference, Threshold
 from endive.report.page import Page, encode_figure
-from endive.report.phrases import TIME_PARTS
 from endive.report.style import PART_COLOURS
 from endive.report.timeline import make_timeline_figure, record_replay
 from endive.serve.changes import scale_load
 from endive.serve.messages import Chart, LoadPoint, Tree
-from endive.studies.experiment_tables import make_load_point as load_point_of
+from endive.simulation.columns import TIME_WORDS
+from endive.studies.experiment_tables import make_load_point
 from endive.studies.measure import RunMetrics, RunRows
 
 _PAGE = Page("", "", (), (), (), {}, "")
@@ -37,7 +37,7 @@ def _to_chart(figure: Figure) -> Chart:
 def draw_breakdown(runs: Sequence[RunMetrics]) -> Chart | None:
     """Draw the commit time breakdown, one bar of shares per class; None if nothing was committed."""
     names = sorted({name for run in runs for name, operation in run.groups if operation == ALL and name != ALL})
-    parts = {column: word for column, word in TIME_PARTS.items() if word != "runtime"}
+    parts = {column: word for column, word in TIME_WORDS.items() if word != "runtime"}
     rows = []
     for name in names or [ALL]:
         of_class = [run.select(name, ALL) for run in runs]
@@ -83,7 +83,7 @@ def measure_load(factor: float, runs: Sequence[RunMetrics]) -> LoadPoint | None:
         throughput.high if has_interval else None,
         success.mean,
         len(runs),
-        load_point_of(offered.mean, rows),
+        make_load_point(offered.mean, rows),
     )
 
 

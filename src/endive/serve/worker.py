@@ -21,7 +21,6 @@ from endive.config.schema import Document
 from endive.config.warnings import warnings_of
 from endive.report.comparison import Side
 from endive.runs.effort import estimate_effort, estimation_seconds
-from endive.runs.identity import code_version
 from endive.serve import live_figures, messages, page_configuration, summaries
 from endive.serve.changes import list_changes, scale_load
 from endive.serve.presets import DEFAULT
@@ -29,6 +28,7 @@ from endive.simulation.compiled.native.kernel_cache import compile_in_background
 from endive.simulation.runner import EngineError, choose_engine, reference_seconds
 from endive.studies.measure import MetricsOptions, RunRows
 from endive.studies.replicate import Replications
+from endive.version import code_version
 
 _WARM_UP_MS = 60_000.0
 _MOST_SETUP_S = 10.0

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from endive.analysis.run_metrics import ALL
 from endive.report import ReportError
 from endive.report.figure import Figure
 from endive.report.figures import bar_charts, breakdowns, heatmaps, load_curves, time_series
 from endive.report.figures.common import LATENCY, OVERHEAD, RETRIES, SUCCESS, THROUGHPUT, NotInStudyError
-from endive.report.study_data import ALL, Study
+from endive.report.study_data import Study
 
 Builder = Callable[[Study], Figure]
 _by_class = partial(breakdowns.build_by_group, what="workload class")

@@ -19,6 +19,7 @@ from endive.report.scales import HIDING
 from endive.report.study_data import Study
 from endive.report.style import PALETTE, PART_COLOURS
 from endive.runs.parameters import PREFIX
+from endive.simulation.columns import TIME_WORDS
 from endive.storage.prices import list_prices
 
 DESIGN = tuple(f"{PREFIX}{name}" for name in ("catalog_type", "transaction_manifest_list_mode", "catalog_table_metadata_inlined"))
@@ -61,7 +62,7 @@ def build_time_parts(study: Study) -> Figure:
     """Build the mean total latency of committed transactions, by component."""
     return _build_breakdown(
         study,
-        tuple(phrases.TIME_PARTS),
+        tuple(TIME_WORDS),
         "time_parts",
         "Transaction time breakdown",
         "Mean total latency of committed transactions, by component.",
@@ -73,7 +74,7 @@ def build_commit_parts(study: Study) -> Figure:
     """Build the mean commit time of committed transactions (job duration excluded), by component."""
     return _build_breakdown(
         study,
-        tuple(name for name in phrases.TIME_PARTS if name != "t_runtime"),
+        tuple(name for name in TIME_WORDS if name != "t_runtime"),
         "commit_parts",
         "Commit time breakdown",
         "Mean commit time of committed transactions (job duration excluded), by component.",
@@ -108,7 +109,7 @@ def _make_parts(rows: pd.DataFrame, parts: tuple[str, ...], unit: pd.Series[floa
         mean, width = rows[f"mean_{part}"].astype(float), rows[f"mean_{part}_hw"].astype(float)
         text = [format_duration(total) for total in rows["total"]] if part == shown[-1] else ""
         ends = {"y": mean / unit, "low": (mean - width).clip(lower=0.0) / unit, "high": (mean + width) / unit}
-        found.append(rows.assign(part=phrases.TIME_PARTS[part], text=text, **ends))
+        found.append(rows.assign(part=TIME_WORDS[part], text=text, **ends))
     return common.sort_by_label(pd.concat(found), "series", list(dict.fromkeys(rows["series"])))
 
 

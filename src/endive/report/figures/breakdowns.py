@@ -11,12 +11,13 @@ import pandas as pd
 
 from endive.analysis.crossings import Crossing, crossing
 from endive.analysis.estimates import Estimate
+from endive.analysis.run_metrics import ALL
 from endive.formatting import format_interval, join_names
 from endive.report import phrases
 from endive.report.figure import Axis, CurveCrossing, Figure, Threshold
 from endive.report.figures import common
 from endive.report.phrases import format_bounded
-from endive.report.study_data import ALL, Study
+from endive.report.study_data import Study
 from endive.runs.parameters import column_name
 
 COMMITTABLE = 0.95

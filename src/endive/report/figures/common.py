@@ -8,10 +8,11 @@ from typing import Any
 
 import pandas as pd
 
+from endive.analysis.run_metrics import ALL
 from endive.formatting import format_number, format_quantity
 from endive.report.figure import Axis, Figure
 from endive.report.scales import choose_scale
-from endive.report.study_data import ALL, Study
+from endive.report.study_data import Study
 from endive.report.style import assign_ramp
 
 INTERVAL = "Bars: 95% intervals over seeds."

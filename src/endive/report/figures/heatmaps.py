@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pandas as pd
 
+from endive.analysis.run_metrics import ALL
 from endive.report import phrases
+from endive.report.configurations import Series
 from endive.report.figure import Axis, Figure
 from endive.report.figures import common
 from endive.report.phrases import format_bounded
-from endive.report.study_data import ALL, Series, Study
+from endive.report.study_data import Study
 
 _FEW, _VERY_FEW = 0.95, 0.80
 _HATCHING = "Hatched where success is below 95%, cross-hatched below 80%."
