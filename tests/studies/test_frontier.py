@@ -11,7 +11,7 @@ import pytest
 from endive.analysis.conditions import Condition
 from endive.config import ConfigError
 from endive.config.study import frontier_options
-from endive.studies.frontier import Question, estimate_at, estimate_condition, read_question
+from endive.studies.frontier import Question, estimate_at, estimate_subject, read_question
 from endive.studies.measure import MetricsOptions, RunMetrics
 from endive.studies.replicate import Replications
 
@@ -173,11 +173,11 @@ def run_of(seed: int, success: float | None, committed: int, aborted: int) -> Ru
 
 def test_shares_are_estimated_with_their_counts() -> None:
     condition = Condition("success < 95%", "success_rate", "<", 0.95)
-    found = estimate_condition((run_of(0, 1.0, 12, 0), run_of(1, 1.0, 12, 0), run_of(2, None, 0, 0)), condition, 0.95)
+    found = estimate_subject((run_of(0, 1.0, 12, 0), run_of(1, 1.0, 12, 0), run_of(2, None, 0, 0)), condition.subject)
     assert found is not None
     assert (found.mean, found.n) == (1.0, 2)
     assert found.low == pytest.approx(24.0 / (24.0 + 1.959964**2), rel=1e-6)
-    assert estimate_condition((run_of(0, None, 0, 0),), condition, 0.95) is None
+    assert estimate_subject((run_of(0, None, 0, 0),), condition.subject) is None
 
 
 def test_a_load_is_estimated_with_the_same_seeds(config: Path, tmp_path: Path) -> None:

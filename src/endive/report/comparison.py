@@ -25,7 +25,7 @@ from endive.formatting import format_count
 from endive.report.judgements import Judgement, judge_estimate
 from endive.report.study_data import find_place
 from endive.runs.stored import find_experiments
-from endive.studies.frontier import estimate_condition, list_values
+from endive.studies.frontier import estimate_subject, list_values
 from endive.studies.measure import MetricsOptions, RunFile, RunMetrics, open_run
 from endive.studies.tables import measure_locally
 
@@ -387,7 +387,7 @@ def judge_condition(condition: Condition, a: Side, b: Side, pairing: Pairing) ->
         known = sorted({f"{name}, {operation}" if operation != ALL else name for name, operation in b.groups})
         problem = f"{condition.text!r}: {b.name} has no {', '.join(each for each in group if each != ALL)}"
         raise ConfigError("--fail-if", [Problem("", f"{problem}; {nearest(group[0], known)}")])
-    found = _estimate_ratio(condition, a, b, pairing) if condition.relative else estimate_condition(b.runs, condition, CONFIDENCE)
+    found = _estimate_ratio(condition, a, b, pairing) if condition.relative else estimate_subject(b.runs, condition.subject)
     return judge_estimate(condition, found)
 
 

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from endive import __version__
 from endive.analysis.conditions import format_bound, format_metric
 from endive.analysis.load_search import Frontier, Point, find_frontier
 from endive.analysis.run_metrics import ALL
@@ -27,9 +26,6 @@ from endive.runs.layout import FRONTIER, REPLICATIONS_FOLDER
 from endive.studies.frontier import Question, estimate_at
 from endive.studies.measure import MetricsOptions, RunMetrics
 from endive.studies.replicate import Replications
-from endive.studies.screening import ScreeningQuestion
-from endive.studies.tuning import TuningQuestion
-from endive.version import code_version, get_git_sha
 
 Note = Callable[[str], None]
 """Function that prints a line of progress."""
@@ -188,20 +184,8 @@ def _record(
         "points": points,
         "runs": replications.runs,
         "seconds": round(seconds, 3),
-        **origin_of(question),
+        **question.describe_origin(),
         "parameters": parameters(question.document(question.search.start)),
-    }
-
-
-def origin_of(question: Question | TuningQuestion | ScreeningQuestion) -> dict[str, Any]:
-    """Return the code version, file and overrides of an answer."""
-    return {
-        "endive_version": __version__,
-        "code_version": code_version(),
-        "git_commit": get_git_sha(),
-        "source": question.source,
-        "overrides": dict(question.overrides),
-        "configuration": question.tree,
     }
 
 

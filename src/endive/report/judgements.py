@@ -11,10 +11,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 from endive.analysis.conditions import Condition, Sign, format_metric
-from endive.analysis.estimates import CONFIDENCE, Estimate
+from endive.analysis.estimates import Estimate
 from endive.formatting import finite, join_ends
 from endive.output_files import write_text
-from endive.studies.frontier import estimate_condition
+from endive.studies.frontier import estimate_subject
 from endive.studies.measure import RunMetrics
 
 _RELATIONS: dict[Sign, tuple[str, str]] = {
@@ -51,7 +51,7 @@ def judge_estimate(condition: Condition, found: Estimate | None) -> Judgement:
 
 def judge_runs(condition: Condition, runs: Sequence[RunMetrics]) -> Judgement:
     """Judge a condition by its mean over runs of one configuration."""
-    return judge_estimate(condition, estimate_condition(tuple(runs), condition, CONFIDENCE))
+    return judge_estimate(condition, estimate_subject(runs, condition.subject))
 
 
 def describe_judgement(each: Judgement, name: str = "B") -> str:

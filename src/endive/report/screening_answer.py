@@ -16,7 +16,7 @@ from endive.analysis.conditions import format_metric, kind_of
 from endive.analysis.halving import Dimension
 from endive.formatting import format_number, join_names
 from endive.output_files import check_writable, whole_file, write_text
-from endive.report.frontier_answer import Note, origin_of
+from endive.report.frontier_answer import Note
 from endive.report.phrases import note_compilation
 from endive.report.style import PALETTE, QUIET
 from endive.report.verdicts import name_subject
@@ -63,7 +63,7 @@ def answer_screening(
         "key": key,
         "runs": replications.runs,
         "seconds": round(time.perf_counter() - started, 3),
-        **origin_of(question),
+        **question.describe_origin(),
     }
     file = folder / SCREENING
     write_text(file, json.dumps(record, indent=2) + "\n")

@@ -15,7 +15,7 @@ from endive.analysis.halving import Advantage, Measured, Moves, Plan, Tuned, tun
 from endive.analysis.metric import more_is_better
 from endive.formatting import finite, format_count, join_names
 from endive.output_files import check_writable, write_text
-from endive.report.frontier_answer import Note, origin_of
+from endive.report.frontier_answer import Note
 from endive.report.phrases import describe_short_run, describe_window, note_compilation
 from endive.report.precision_answer import precision_as_data
 from endive.report.snippets import list_snippets
@@ -221,7 +221,7 @@ def _record(question: TuningQuestion, found: Tuned, plan: Plan, evaluate: CostEv
         "last_comparison": [_final(question, found, candidate, plan, evaluate) for candidate in found.finals],
         "candidates": [_tried(question, found, candidate) for candidate in sorted(found.chosen_by)],
         "plan": asdict(plan),
-        **origin_of(question),
+        **question.describe_origin(),
     }
 
 

@@ -5,7 +5,6 @@ The numbers are computed by the functions of ``endive run`` (one seed) and ``end
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from endive.analysis.run_metrics import ALL
 from endive.config.components import custom_components
 from endive.config.resolve import resolve_classes
 from endive.config.schema import Document
-from endive.formatting import format_duration, format_percent, is_known, join_ends
+from endive.formatting import finite, format_duration, format_percent, is_known, join_ends
 from endive.report import phrases
 from endive.report.comparison import Comparison, Side, compare_all, pair_transactions
 from endive.report.phrases import describe_drift, describe_overload, describe_window, warn_utilization
@@ -85,11 +84,7 @@ def to_value(metric: str, found: Estimate | None) -> Value | None:
     if found.kind == "number" and is_known(found.low) and is_known(found.high):
         interval = join_ends(format_metric(metric, found.low), format_metric(metric, found.high))
     text = format_value(metric, found)
-    return Value(_finite(found.mean), _finite(found.low), _finite(found.high), found.kind, found.n, text, interval)
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    return Value(finite(found.mean), finite(found.low), finite(found.high), found.kind, found.n, text, interval)
 
 
 def _headline(runs: Sequence[RunMetrics]) -> str:

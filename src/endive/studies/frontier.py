@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from endive import __version__
+from endive.analysis import load_search
 from endive.analysis.conditions import Condition, Subject, parse_condition
-from endive.analysis.estimates import CONFIDENCE as LEVEL
-from endive.analysis.estimates import Estimate, estimate_metric
-from endive.analysis.load_search import CONFIDENCE, Search
+from endive.analysis.estimates import CONFIDENCE, Estimate, estimate_metric
+from endive.analysis.load_search import Search
 from endive.analysis.run_metrics import ALL, RATES
 from endive.config import ConfigError, Document, Problem
 from endive.config.aliases import value_at
@@ -25,6 +26,7 @@ from endive.config.values import MOST_MS
 from endive.studies.measure import RunMetrics
 from endive.studies.replicate import Replications
 from endive.transaction import OPERATIONS
+from endive.version import code_version, get_git_sha
 from endive.workload.arrivals import INTER_ARRIVAL, RATE
 
 Tree = dict[str, Any]
@@ -34,13 +36,34 @@ _OWN_RATE = re.compile(r"^workload\.(?P<name>[^.]+)\.rate$")
 
 
 @dataclass(frozen=True)
-class Question:
-    """Configuration, key to vary, condition to search for, and range of the search."""
+class VariedFile:
+    """Configuration file of a search: its name, content, directory and overrides."""
 
     source: str
     tree: Tree
     directory: Path
     overrides: Mapping[str, Any]
+
+    def make_document(self, settings: Mapping[str, Any]) -> Document:
+        """Return the configuration with other values of keys. Raises ConfigError if they are not valid."""
+        return check_document(self.tree, self.source, self.directory, {**self.overrides, **settings})
+
+    def describe_origin(self) -> dict[str, Any]:
+        """Return the code version, file and overrides of an answer."""
+        return {
+            "endive_version": __version__,
+            "code_version": code_version(),
+            "git_commit": get_git_sha(),
+            "source": self.source,
+            "overrides": dict(self.overrides),
+            "configuration": self.tree,
+        }
+
+
+@dataclass(frozen=True)
+class Question(VariedFile):
+    """Configuration, key to vary, condition to search for, and range of the search."""
+
     vary: str
     condition: Condition
     search: Search
@@ -51,8 +74,7 @@ class Question:
         varied = {self.vary: value}
         if self.vary == "transaction.rate":
             varied = {f"transaction.{INTER_ARRIVAL.key}.scale": 1000.0 / value}
-
-        return check_document(self.tree, self.source, self.directory, {**self.overrides, **varied})
+        return self.make_document(varied)
 
 
 def read_question(
@@ -176,7 +198,8 @@ def check_known(source: str, asked: Condition | Subject, document: Document) -> 
 
 def estimate_at(question: Question, replications: Replications, load: float, seeds: int) -> Estimate | None:
     """Estimate the metric of a question at a load with the seeds 0, 1, ...; None if there is no measurement."""
-    return estimate_condition(replications.measure(question.document(load), range(seeds)), question.condition, CONFIDENCE)
+    runs = replications.measure(question.document(load), range(seeds))
+    return estimate_subject(runs, question.condition.subject, load_search.CONFIDENCE)
 
 
 def list_values(runs: tuple[RunMetrics, ...], metric: str, workload_class: str, operation: str) -> dict[int, float]:
@@ -185,12 +208,7 @@ def list_values(runs: tuple[RunMetrics, ...], metric: str, workload_class: str, 
     return {seed: float(value) for seed, value in found.items() if value is not None}
 
 
-def estimate_condition(runs: tuple[RunMetrics, ...], condition: Condition, confidence: float) -> Estimate | None:
-    """Estimate the metric of a condition over the seeds of some runs; None if no run has a value."""
-    return estimate_subject(runs, condition.subject, confidence)
-
-
-def estimate_subject(runs: Sequence[RunMetrics], subject: Subject, confidence: float = LEVEL) -> Estimate | None:
+def estimate_subject(runs: Sequence[RunMetrics], subject: Subject, confidence: float = CONFIDENCE) -> Estimate | None:
     """Estimate a metric over the seeds of some runs; None if no run has a value."""
     rows = [run.select(subject.workload_class, subject.operation) for run in runs]
     return estimate_metric(rows, subject.metric, confidence)

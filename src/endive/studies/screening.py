@@ -22,9 +22,9 @@ from endive.analysis.halving import Dimension
 from endive.analysis.run_metrics import RATES
 from endive.config import ConfigError, Document, Problem
 from endive.config.aliases import value_at
-from endive.config.load import check_document, read_toml
+from endive.config.load import read_toml
 from endive.config.values import plain_value
-from endive.studies.frontier import check_known
+from endive.studies.frontier import VariedFile, check_known
 from endive.studies.replicate import Replications
 from endive.studies.tuning import parse_dimension
 
@@ -37,19 +37,11 @@ _SECTIONS = ("storage", "catalog", "table", "transaction", "workload", "failures
 
 
 @dataclass(frozen=True)
-class ScreeningQuestion:
+class ScreeningQuestion(VariedFile):
     """A configuration, the metric that may depend on parameters, and the ranges of the parameters."""
 
-    source: str
-    tree: Tree
-    directory: Path
-    overrides: Mapping[str, Any]
     objective: Subject
     parameters: tuple[Dimension, ...]
-
-    def make_document(self, settings: Mapping[str, Any]) -> Document:
-        """Return the configuration with values of parameters. Raises ConfigError if they are not valid."""
-        return check_document(self.tree, self.source, self.directory, {**self.overrides, **settings})
 
 
 @dataclass(frozen=True)
@@ -99,10 +91,7 @@ def read_screening(path: Path, goal: str, parameters: Sequence[str], overrides: 
     """
     objective = parse_subject(goal, RATES, "--for")
     tree = read_toml(path)
-
-    def document(settings: Mapping[str, Any]) -> Document:
-        return check_document(tree, str(path), path.parent, {**overrides, **settings})
-
+    document = VariedFile(str(path), tree, path.parent, overrides).make_document
     check_known("--for", objective, document({}))
     found = [_parse_parameter(text, tree, document) for text in parameters] or list(_list_numbers(tree, document))
     if not found:

@@ -12,7 +12,7 @@ from typing import Any
 
 from endive.analysis.conditions import Condition, Subject, Verdict, parse_condition, parse_subject
 from endive.analysis.contrasts import least_rate_width, least_share_width
-from endive.analysis.estimates import CONFIDENCE, SHARES, at_least, at_most
+from endive.analysis.estimates import SHARES, at_least, at_most
 from endive.analysis.halving import Cost, Dimension, Measured, design
 from endive.analysis.metric import more_is_better
 from endive.analysis.percentiles import PERCENTS, fewest
@@ -26,7 +26,7 @@ from endive.config.load import check_document, parse_assignment, read_toml
 from endive.config.precision import Precision
 from endive.config.resolve import ResolvedClass, resolve_classes
 from endive.config.values import plain_value
-from endive.studies.frontier import check_known, estimate_condition
+from endive.studies.frontier import VariedFile, check_known, estimate_subject
 from endive.studies.measure import RunMetrics
 from endive.studies.replicate import WINDOW_SEEDS, Replications
 from endive.studies.settings import CLASS_SETTINGS, GROUPS, ICEBERG_RETRY_SETTINGS, RETRIES, Scope, current_value, default_groups
@@ -124,13 +124,9 @@ class Space:
 
 
 @dataclass(frozen=True)
-class TuningQuestion:
+class TuningQuestion(VariedFile):
     """A configuration, the metric to improve, the conditions to meet, and the candidates."""
 
-    source: str
-    tree: Tree
-    directory: Path
-    overrides: Mapping[str, Any]
     objective: Subject
     conditions: tuple[Condition, ...]
     space: Space
@@ -145,10 +141,6 @@ class TuningQuestion:
             for place in (TODAY, ICEBERG)
         )
         return today == iceberg
-
-    def make_document(self, settings: Mapping[str, Any]) -> Document:
-        """Return the configuration with settings. Raises ConfigError if they are not valid."""
-        return check_document(self.tree, self.source, self.directory, {**self.overrides, **settings})
 
     @property
     def asked(self) -> tuple[tuple[str, Condition | Subject], ...]:
@@ -403,7 +395,7 @@ class CostEvaluator:
         verdicts: list[Verdict] = []
         kept = True
         for condition in conditions:
-            found = estimate_condition(runs, condition, CONFIDENCE)
+            found = estimate_subject(runs, condition.subject)
             verdicts.append("open" if found is None else condition.verdict(found.low, found.high))
             kept = kept and found is not None and condition.holds(found.mean)
         return Measured(costs, _combine(verdicts), kept, least, tuple(verdicts))
