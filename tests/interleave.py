@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from endive.catalog import Catalog, CatalogSnapshot, CommitResult, StoredCatalog
+from endive.catalog import CASCatalog, Catalog, CatalogSnapshot, CommitResult, StoredCatalog
 from endive.conflict_detector import ProbabilisticConflictDetector
 from endive.randomness import Stream
 from endive.steps import Step
@@ -162,6 +162,11 @@ def fixed_provider(
         log_entry_read=fixed(log_entry_read),
     )
     return ProfiledProvider(profile, Stream(0))
+
+
+def cas_catalog(num_tables: int = 1, linearization: float = 1.0) -> CASCatalog:
+    """Return a CAS catalog of tables with two partitions."""
+    return CASCatalog(fixed_provider(), num_tables, (2,) * num_tables, linearization=linearization)
 
 
 C = TypeVar("C", bound=StoredCatalog)

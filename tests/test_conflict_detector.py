@@ -11,7 +11,13 @@ from endive.catalog import CatalogSnapshot
 from endive.catalog.snapshots import TableMetadata
 from endive.conflict_detector import ConflictDetector, PartitionOverlapConflictDetector, ProbabilisticConflictDetector
 from endive.randomness import Stream, run_key
-from endive.transaction import FastAppendTransaction, MergeAppendTransaction, Transaction, ValidatedOverwriteTransaction
+from endive.transaction import (
+    FastAppendTransaction,
+    MergeAppendTransaction,
+    ReadOnlyTransaction,
+    Transaction,
+    ValidatedOverwriteTransaction,
+)
 
 PARTITIONS = 4
 
@@ -45,8 +51,8 @@ class TestProbabilistic:
         real = sum(detector.is_real_conflict(overwrite(None), CHANGED, START) for _ in range(n))
         assert abs(real / n - probability) < 4.0 * math.sqrt(probability * (1.0 - probability) / n)
 
-    @pytest.mark.parametrize("operation", [FastAppendTransaction, MergeAppendTransaction])
-    def test_appends_never_conflict_and_draw_nothing(self, operation: type[Transaction]) -> None:
+    @pytest.mark.parametrize("operation", [FastAppendTransaction, MergeAppendTransaction, ReadOnlyTransaction])
+    def test_appends_and_readers_never_conflict_and_draw_nothing(self, operation: type[Transaction]) -> None:
         stream = Stream(run_key(3))
         detector = ProbabilisticConflictDetector(1.0, stream)
         assert not detector.is_real_conflict(operation(1, 0.0, 10.0, frozenset({0})), CHANGED, START)
@@ -65,13 +71,16 @@ class TestProbabilistic:
         assert bound.real_conflict_probability == 1.0
         assert (own.draws, other.draws) == (0, 1)
 
-    def test_the_same_source_gives_the_same_decisions(self) -> None:
-        def decisions(seed: int) -> list[bool]:
-            detector = ProbabilisticConflictDetector(0.5, np.random.RandomState(seed))
-            return [detector.is_real_conflict(overwrite(None), CHANGED, START) for _ in range(50)]
-
-        assert decisions(7) == decisions(7)
-        assert decisions(7) != decisions(8)
+    def test_each_decision_compares_the_next_draw_of_its_source(self) -> None:
+        bound = ProbabilisticConflictDetector(0.3).bind(Stream(run_key(7)))
+        sources: dict[ConflictDetector, Stream | np.random.RandomState] = {
+            bound: Stream(run_key(7)),
+            ProbabilisticConflictDetector(0.3, np.random.RandomState(9)): np.random.RandomState(9),
+        }
+        for detector, twin in sources.items():
+            found = [detector.is_real_conflict(overwrite(None), CHANGED, START) for _ in range(50)]
+            assert found == [twin.random_sample() < 0.3 for _ in range(50)]
+            assert 0 < sum(found) < 50
 
     @pytest.mark.parametrize("probability", [-0.1, 1.0001, float("nan")])
     def test_what_is_no_probability_is_refused(self, probability: float) -> None:
@@ -111,10 +120,9 @@ class TestPartitionOverlap:
     def test_without_a_change_there_is_no_conflict(self) -> None:
         assert not self.detector.is_real_conflict(overwrite(None), START, START)
 
-    @pytest.mark.parametrize("operation", [FastAppendTransaction, MergeAppendTransaction])
-    def test_appends_never_conflict(self, operation: type[Transaction]) -> None:
+    @pytest.mark.parametrize("operation", [FastAppendTransaction, MergeAppendTransaction, ReadOnlyTransaction])
+    def test_appends_and_readers_never_conflict(self, operation: type[Transaction]) -> None:
         append = operation(1, 0.0, 10.0, frozenset({0}), {0: frozenset({2})})
-        assert append.has_write_overlap(START, CHANGED)
         assert not self.detector.is_real_conflict(append, CHANGED, START)
 
     def test_partitions_are_compared_whatever_the_versions_of_their_tables(self) -> None:

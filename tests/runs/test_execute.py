@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +15,10 @@ from endive.runs.execute import FinishedRun, place_run, prepare_run, run_experim
 from endive.runs.identity import parameters
 from endive.simulation import RESULT_SCHEMA, TRACE_SCHEMA, Simulation
 from endive.version import code_version, get_git_sha
+from tests.cli import files, strict
 from tests.config import BASE, built, checked
 
 PROFILE = "read = { fixed_ms = 5.0 }\nwrite = { fixed_ms = 6.0 }\ncas = { median_ms = 7.0, sigma = 0.2 }\n"
-
-
-def strict_json(path: Path) -> Any:
-    def refuse(constant: str) -> None:
-        raise AssertionError(f"{constant} is not JSON")
-
-    return json.loads(path.read_text(), parse_constant=refuse)
-
-
-def names(directory: Path) -> set[str]:
-    return {path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()}
 
 
 def labelled(**overrides: Any) -> Document:
@@ -41,11 +30,11 @@ def test_a_labelled_experiment_has_a_directory_with_one_for_each_seed(tmp_path: 
     for seed in (42, 43):
         run_experiment(document, root=tmp_path, seed=seed)
     name = f"exp-{compute_experiment_hash(document)}"
-    files = ("results.parquet", "summary.json", "provenance.json")
-    assert names(tmp_path) == {
+    names = ("results.parquet", "summary.json", "provenance.json")
+    assert files(tmp_path) == {
         f"{name}/cfg.toml",
         f"{name}/version.txt",
-        *(f"{name}/{seed}/{file}" for seed in (42, 43) for file in files),
+        *(f"{name}/{seed}/{file}" for seed in (42, 43) for file in names),
     }
 
 
@@ -55,7 +44,7 @@ def test_a_file_beside_the_results_that_no_run_wrote_is_not_replaced(tmp_path: P
     (tmp_path / name).write_text("important")
     with pytest.raises(PermissionError, match="is not a result of endive"):
         run_experiment(document, root=tmp_path)
-    assert names(tmp_path) == {name}
+    assert files(tmp_path) == {name}
     (tmp_path / name).unlink()
     for _ in range(2):
         run_experiment(document, root=tmp_path)
@@ -84,7 +73,7 @@ def test_a_link_does_not_lead_out_of_the_output_directory(tmp_path: Path) -> Non
 def test_without_a_label_all_lies_beside_the_output_path(tmp_path: Path) -> None:
     finished = run_experiment(checked(overrides={"simulation.output_path": "sub/out.parquet"}), root=tmp_path, trace=True)
     assert finished.files.results == tmp_path / "sub" / "out.parquet"
-    assert names(tmp_path) == {
+    assert files(tmp_path) == {
         "sub/out.parquet",
         "sub/out.summary.json",
         "sub/out.provenance.json",
@@ -104,7 +93,7 @@ def test_results_have_the_schema_and_the_rows_of_the_run(tmp_path: Path) -> None
 
 def test_the_summary_counts_the_rows(tmp_path: Path) -> None:
     finished = run_experiment(labelled(), root=tmp_path)
-    summary = strict_json(finished.files.summary)
+    summary = strict(finished.files.summary.read_text())
     assert summary == finished.summary
     assert summary["total"]["transactions"] == finished.rows
 
@@ -112,7 +101,7 @@ def test_the_summary_counts_the_rows(tmp_path: Path) -> None:
 def test_provenance_says_how_the_run_came_about(tmp_path: Path) -> None:
     document = labelled()
     finished = run_experiment(document, root=tmp_path, seed=11)
-    provenance = strict_json(finished.files.provenance)
+    provenance = strict(finished.files.provenance.read_text())
     assert provenance == finished.provenance
     assert provenance["endive_version"] == __version__
     assert provenance["code_version"] == code_version()
@@ -142,7 +131,7 @@ def test_a_repeated_run_gives_the_same_bytes(tmp_path: Path) -> None:
 def repeated(finished: FinishedRun, root: Path) -> FinishedRun:
     """The run again, from nothing but what it has left behind."""
     document = load_document(finished.files.config)
-    seed = strict_json(finished.files.provenance)["seed"]
+    seed = strict(finished.files.provenance.read_text())["seed"]
     return run_experiment(document, root=root, seed=seed)
 
 
@@ -236,9 +225,9 @@ def test_a_run_without_arrivals_is_a_run(tmp_path: Path) -> None:
     assert finished.rows == 0
     table = pq.read_table(finished.files.results)
     assert (table.num_rows, table.schema.equals(RESULT_SCHEMA)) == (0, True)
-    total = strict_json(finished.files.summary)["total"]
+    total = strict(finished.files.summary.read_text())["total"]
     assert (total["transactions"], total["committed"], total["n_retries"]) == (0, 0, 0)
-    assert strict_json(finished.files.summary)["by_class_and_operation"] == []
+    assert strict(finished.files.summary.read_text())["by_class_and_operation"] == []
 
 
 def test_drained_transactions_finish_and_none_is_dropped(tmp_path: Path) -> None:
@@ -260,20 +249,20 @@ def test_a_run_that_breaks_off_leaves_no_results(error: type[BaseException], tra
 
     with pytest.raises(error):
         run_experiment(labelled(simulation__duration_ms=1e9), root=tmp_path, trace=trace, progress=progress)
-    assert names(tmp_path) == set()
+    assert files(tmp_path) == set()
 
 
 def test_a_run_that_breaks_off_leaves_earlier_results_alone(tmp_path: Path) -> None:
     document = labelled(simulation__duration_ms=30_000.0)
     before = run_experiment(document, root=tmp_path)
-    content = {name: (tmp_path / name).read_bytes() for name in names(tmp_path)}
+    content = {name: (tmp_path / name).read_bytes() for name in files(tmp_path)}
 
     def progress(now_ms: float) -> None:
         raise FailingError
 
     with pytest.raises(FailingError):
         run_experiment(document, root=tmp_path, progress=progress)
-    assert {name: (tmp_path / name).read_bytes() for name in names(tmp_path)} == content
+    assert {name: (tmp_path / name).read_bytes() for name in files(tmp_path)} == content
     assert before.rows > 256
 
 
@@ -286,7 +275,7 @@ def test_results_appear_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("endive.runs.execute.write_text", fail)
     with pytest.raises(OSError, match="No space left"):
         run_experiment(labelled(), root=tmp_path)
-    assert names(tmp_path) == set()
+    assert files(tmp_path) == set()
 
 
 def test_files_of_a_run_are_where_the_layout_says() -> None:
@@ -319,11 +308,11 @@ def test_a_link_in_a_directory_of_experiments_is_not_written_through(link: str, 
     place.symlink_to(outside)
     with pytest.raises(PermissionError, match="leads out of"):
         run_experiment(document, root=root, seed=7)
-    assert names(outside) == set()
+    assert files(outside) == set()
 
 
 def test_a_directory_of_experiments_may_be_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "root").symlink_to(tmp_path / "real")
     run_experiment(labelled(), root=tmp_path / "root", seed=7)
-    assert len(names(tmp_path / "real")) == 5
+    assert len(files(tmp_path / "real")) == 5

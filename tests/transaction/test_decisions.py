@@ -46,6 +46,7 @@ from tests.interleave import (
     METADATA_READ,
     METADATA_WRITE,
     NEVER_REAL,
+    cas_catalog,
     commit_to,
     fixed_provider,
     interleave,
@@ -59,10 +60,6 @@ FIRST_FAILURE = COMMIT_STARTS + ATTEMPT_IO + FAILED_CAS
 WHILE_IT_WORKS = 50.0
 WRITING = [FastAppendTransaction, MergeAppendTransaction, ValidatedOverwriteTransaction]
 P0, P1 = frozenset({0}), frozenset({1})
-
-
-def cas_catalog(num_tables: int = 1) -> CASCatalog:
-    return CASCatalog(fixed_provider(), num_tables, (2,) * num_tables)
 
 
 def overwrite(*tables: int, partitions: dict[int, frozenset[int]] | None = None) -> ValidatedOverwriteTransaction:

@@ -63,6 +63,7 @@ from tests.interleave import (
     LIST_WRITE,
     METADATA_READ,
     NEVER_REAL,
+    cas_catalog,
     commit_to,
     fixed_provider,
     interleave,
@@ -74,10 +75,6 @@ from tests.interleave import (
 RUNTIME = 100.0
 COMMIT_STARTS = CATALOG_READ + RUNTIME
 FIRST_FAILURE = COMMIT_STARTS + ATTEMPT_IO + FAILED_CAS
-
-
-def cas_catalog(num_tables: int = 1, linearization: float = 1.0) -> CASCatalog:
-    return CASCatalog(fixed_provider(), num_tables, (2,) * num_tables, linearization=linearization)
 
 
 def fast_append(submit_time_ms: float = 0.0) -> FastAppendTransaction:

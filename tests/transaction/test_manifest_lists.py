@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from endive.catalog import CASCatalog
 from endive.randomness import TransactionStreams
 from endive.storage import FixedLatency, UnsupportedOperationError
 from endive.transaction import (
@@ -27,6 +26,7 @@ from tests.interleave import (
     LIST_READ,
     LIST_WRITE,
     NEVER_REAL,
+    cas_catalog,
     commit_to,
     fixed_provider,
     interleave,
@@ -39,10 +39,6 @@ RUNTIME = 100.0
 COMMIT_STARTS = CATALOG_READ + RUNTIME
 LIST_READ_ENDS = COMMIT_STARTS + LIST_READ
 APPEND_STARTS = LIST_READ_ENDS + FILE_WRITE
-
-
-def cas_catalog(num_tables: int = 1) -> CASCatalog:
-    return CASCatalog(fixed_provider(), num_tables, (2,) * num_tables)
 
 
 def fast_append(*tables: int) -> FastAppendTransaction:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from endive.catalog import CatalogSnapshot, TableMetadata
-from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
-from endive.randomness import Stream
 from endive.transaction import (
     OPERATIONS,
     ConflictCost,
@@ -145,50 +142,3 @@ def test_snapshots_behind_sums_over_the_tables_that_overlap_alone() -> None:
 def test_a_table_without_written_partitions_never_overlaps() -> None:
     txn = overwrite(0, 1, partitions={0: frozenset({0})})
     assert not txn.has_write_overlap(BEFORE, snapshot((5, 1, 2, 2), (6, 3, 3)))
-
-
-# -- detectors --------------------------------------------------------------------------------------------------------------------
-
-OVERLAPPING = snapshot((6, 2, 2, 2), (3, 0, 3))
-
-
-@pytest.mark.parametrize("cls", [FastAppendTransaction, MergeAppendTransaction, ReadOnlyTransaction])
-def test_no_detector_finds_a_real_conflict_where_there_can_be_none(cls: type[Transaction]) -> None:
-    txn = cls(1, 0.0, 10.0, frozenset({0}))
-    assert not ProbabilisticConflictDetector(1.0).is_real_conflict(txn, OVERLAPPING, BEFORE)
-    assert not PartitionOverlapConflictDetector().is_real_conflict(txn, OVERLAPPING, BEFORE)
-
-
-def test_a_probabilistic_detector_makes_one_draw_for_each_overlap() -> None:
-    detector = ProbabilisticConflictDetector(0.3, np.random.RandomState(9))
-    found = [detector.is_real_conflict(overwrite(0), OVERLAPPING, BEFORE) for _ in range(50)]
-    assert found == [bool(u < 0.3) for u in np.random.RandomState(9).random_sample(50)]
-    assert 0 < sum(found) < 50
-
-
-def test_a_bound_detector_draws_from_the_stream_it_was_given() -> None:
-    stream = Stream(5)
-    detector = ProbabilisticConflictDetector(0.5).bind(stream)
-    found = [detector.is_real_conflict(overwrite(0), OVERLAPPING, BEFORE) for _ in range(20)]
-    twin = Stream(5)
-    assert found == [twin.random_sample() < 0.5 for _ in range(20)]
-    assert stream.draws == 20
-
-
-def test_operations_without_real_conflicts_draw_nothing() -> None:
-    stream = Stream(5)
-    txn = FastAppendTransaction(1, 0.0, 10.0, frozenset({0}))
-    assert not ProbabilisticConflictDetector(0.5, stream).is_real_conflict(txn, OVERLAPPING, BEFORE)
-    assert stream.draws == 0
-
-
-@pytest.mark.parametrize("probability", [-0.01, 1.01])
-def test_a_probability_outside_the_unit_interval_is_refused(probability: float) -> None:
-    with pytest.raises(ValueError, match="real_conflict_probability"):
-        ProbabilisticConflictDetector(probability)
-
-
-@pytest.mark.parametrize(("partition", "real"), [(0, True), (1, False), (2, False)])
-def test_the_partition_detector_looks_at_the_written_partitions(partition: int, real: bool) -> None:
-    txn = overwrite(0, partitions={0: frozenset({partition})})
-    assert PartitionOverlapConflictDetector().is_real_conflict(txn, OVERLAPPING, BEFORE) is real

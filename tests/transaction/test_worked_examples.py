@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
-from endive.catalog import AppendCatalog, CASCatalog, CatalogCounters, StoredCatalog
+from endive.catalog import AppendCatalog, CatalogCounters, StoredCatalog
 from endive.conflict_detector import PartitionOverlapConflictDetector
 from endive.storage import FixedLatency
 from endive.transaction import (
@@ -31,6 +32,7 @@ from tests.interleave import (
     FILE_READ,
     FILE_WRITE,
     LIST_READ,
+    cas_catalog,
     fixed_provider,
     interleave,
 )
@@ -39,10 +41,6 @@ A, B = 0, 1
 P1, P2 = frozenset({0}), frozenset({1})
 RUNTIME = 100.0
 MERGING = CommitPolicy(on_real_conflict="merge", conflicting_manifests=ManifestCount(FixedLatency(2.0)))
-
-
-def cas_catalog() -> CASCatalog:
-    return CASCatalog(fixed_provider(), 2, (2, 2))
 
 
 def log_catalog() -> AppendCatalog:
@@ -97,7 +95,7 @@ def on_different_tables() -> tuple[Transaction, Transaction]:
 
 
 def test_with_cas_the_second_fails_once_and_retries_without_manifest_io() -> None:
-    catalog = cas_catalog()
+    catalog = cas_catalog(2)
     first, second = run_both(*on_different_tables(), catalog)
     assert (first.status, second.status) == (TransactionStatus.COMMITTED, TransactionStatus.COMMITTED)
     assert (first.total_retries, second.total_retries) == (0, 1)
@@ -163,7 +161,7 @@ def test_with_a_log_an_entry_for_another_partition_stays_valid_through_a_logical
 
 
 def test_with_cas_an_entry_for_another_partition_stays_valid_through_a_failed_cas() -> None:
-    catalog, lists = cas_catalog(), ManifestLists(2)
+    catalog, lists = cas_catalog(2), ManifestLists(2)
     first, second = run_both(*on_partitions(P1, P2), catalog, lists)
     assert (first.total_retries, second.total_retries) == (0, 1)
     assert lists.counters == ManifestListCounters(manifest_append_physical_success=2)
@@ -198,7 +196,7 @@ def test_with_a_log_a_real_conflict_is_merged_and_its_entry_appended_anew() -> N
 
 
 def test_with_cas_a_real_conflict_is_merged_and_its_entry_appended_anew() -> None:
-    catalog, lists = cas_catalog(), ManifestLists(2)
+    catalog, lists = cas_catalog(2), ManifestLists(2)
     _, second = run_both(*on_partitions(P1, P1), catalog, lists, MERGING)
     assert lists.counters == ManifestListCounters(manifest_append_physical_success=3)
     assert manifest_io(second) == MERGED
@@ -206,7 +204,7 @@ def test_with_cas_a_real_conflict_is_merged_and_its_entry_appended_anew() -> Non
     assert catalog.tables[A].partition_versions == (2, 0)
 
 
-@pytest.mark.parametrize("make_catalog", [cas_catalog, log_catalog])
+@pytest.mark.parametrize("make_catalog", [partial(cas_catalog, 2), log_catalog])
 def test_a_real_conflict_that_may_not_merge_aborts_and_leaves_its_entry_behind(
     make_catalog: Callable[[], StoredCatalog],
 ) -> None:
@@ -217,7 +215,7 @@ def test_a_real_conflict_that_may_not_merge_aborts_and_leaves_its_entry_behind(
     assert catalog.tables[A].version == 1
 
 
-@pytest.mark.parametrize("make_catalog", [cas_catalog, log_catalog])
+@pytest.mark.parametrize("make_catalog", [partial(cas_catalog, 2), log_catalog])
 def test_a_false_conflict_leaves_the_entry_valid(make_catalog: Callable[[], StoredCatalog]) -> None:
     """Appends to the same partition overlap without a conflict: the second rewrites its manifest, but appends no other entry."""
     catalog, lists = make_catalog(), ManifestLists(2)
