@@ -268,6 +268,20 @@ def _endless(draw: st.DrawFn, kind: str) -> Tree:
     return {"closed": closed}
 
 
+def _base(draw: st.DrawFn, catalog: Tree, transaction: Tree) -> Tree:
+    """Draw a configuration of one class with this catalog."""
+    return {
+        "simulation": {
+            "duration_ms": draw(st.sampled_from([200.0, 600.0])),
+            "seed": draw(st.integers(0, 2**32)),
+            "drain": draw(st.booleans()),
+        },
+        "storage": draw(storages()),
+        "catalog": catalog,
+        "transaction": transaction,
+    }
+
+
 @st.composite
 def documents(draw: st.DrawFn, everything: bool = False) -> Tree:
     """Draw a configuration; ``everything`` includes classes on several commit paths and all kinds of clients."""
@@ -282,16 +296,7 @@ def documents(draw: st.DrawFn, everything: bool = False) -> Tree:
     if not real_paths and draw(st.booleans()):
         transaction["manifest_list_mode"] = "append"
         transaction["manifest_list_seal_threshold"] = draw(st.sampled_from([0, 100, 400]))
-    document: Tree = {
-        "simulation": {
-            "duration_ms": draw(st.sampled_from([200.0, 600.0])),
-            "seed": draw(st.integers(0, 2**32)),
-            "drain": draw(st.booleans()),
-        },
-        "storage": draw(storages()),
-        "catalog": catalog,
-        "transaction": transaction,
-    }
+    document = _base(draw, catalog, transaction)
     if everything or draw(st.booleans()):
         names = draw(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3, unique=True))
         document["workload"] = {name: draw(_classes(catalog, path, mixed, clients)) for name in names}
@@ -628,17 +633,7 @@ def protocol_documents(draw: st.DrawFn, everything: bool = False) -> Tree:
         transaction["total_timeout_ms"] = draw(st.sampled_from([10.0, 100.0]))
     if clients is not None and draw(st.booleans()):
         transaction["client_ms_per_access"] = draw(st.just(1.5) | distributions(2.0))
-    document: Tree = {
-        "simulation": {
-            "duration_ms": draw(st.sampled_from([200.0, 600.0])),
-            "seed": draw(st.integers(0, 2**32)),
-            "drain": draw(st.booleans()),
-        },
-        "storage": draw(storages()),
-        "catalog": catalog,
-        "transaction": transaction,
-        "table": {"files": draw(st.sampled_from([0, 1, 7]))},
-    }
+    document = _base(draw, catalog, transaction) | {"table": {"files": draw(st.sampled_from([0, 1, 7]))}}
     if draw(st.booleans()):
         document["failures"] = draw(failures(on_service))
     if draw(st.booleans()):
