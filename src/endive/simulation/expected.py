@@ -59,7 +59,6 @@ class _Alone:
     work_s: float
     steps: float
     accesses: float
-    commit_call_s: float
     history_reads: float
     """Number of files that an attempt reads per snapshot since its base."""
 
@@ -132,7 +131,6 @@ def _try_alone(config: SimulationConfig, cls: WorkloadClass) -> _Alone:
         work_s=mean_ms(cls.runtime) / 1000.0,
         steps=fmean(row["event_count"] for row in rows),
         accesses=fmean(sum(row[name] for name in IO_COLUMNS) for row in rows),
-        commit_call_s=fmean(row["catalog_commit_ms"] for row in rows) / 1000.0,
         history_reads=history,
     )
 

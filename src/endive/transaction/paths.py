@@ -44,9 +44,7 @@ class CommitPath:
         keeps_files: Whether costs depend on the manifests, snapshots and sizes of ``[table]``.
         refreshes_first: Whether the first attempt starts with a refresh of the table.
         always_writes_metadata: Whether every commit writes metadata.json: the server of a catalog service, otherwise the client.
-        merges_conflicts: Whether a real conflict can be merged, and manifest lists can be appended to (ML+).
         timeout_from_retry: First retry at which ``total_timeout_ms`` is checked under the client's own retry policy.
-        retry_properties: Table properties of the client's retries and the configuration keys of the same meaning.
 
     """
 
@@ -61,9 +59,7 @@ class CommitPath:
     keeps_files: bool
     refreshes_first: bool
     always_writes_metadata: bool
-    merges_conflicts: bool
     timeout_from_retry: int
-    retry_properties: Mapping[str, str]
 
     @property
     def code(self) -> int:
@@ -97,9 +93,7 @@ ENDIVE = CommitPath(
     keeps_files=False,
     refreshes_first=False,
     always_writes_metadata=False,
-    merges_conflicts=True,
     timeout_from_retry=1,
-    retry_properties=ICEBERG_RETRY_PROPERTIES,
 )
 ICEBERG = CommitPath(
     name="iceberg",
@@ -113,9 +107,7 @@ ICEBERG = CommitPath(
     keeps_files=True,
     refreshes_first=True,
     always_writes_metadata=True,
-    merges_conflicts=False,
     timeout_from_retry=1,
-    retry_properties=ICEBERG_RETRY_PROPERTIES,
 )
 PYICEBERG = CommitPath(
     name="pyiceberg",
@@ -129,9 +121,7 @@ PYICEBERG = CommitPath(
     keeps_files=True,
     refreshes_first=False,
     always_writes_metadata=True,
-    merges_conflicts=False,
     timeout_from_retry=0,
-    retry_properties=ICEBERG_RETRY_PROPERTIES,
 )
 
 COMMIT_PATHS: Mapping[str, CommitPath] = MappingProxyType({path.name: path for path in (ENDIVE, ICEBERG, PYICEBERG)})
@@ -148,9 +138,7 @@ PROTOCOL = CommitPath(
     keeps_files=True,
     refreshes_first=False,
     always_writes_metadata=False,
-    merges_conflicts=False,
     timeout_from_retry=0,
-    retry_properties=MappingProxyType({}),
 )
 """Commit path of all declarative protocols; ``protocol_path`` fills in the properties of one protocol."""
 
