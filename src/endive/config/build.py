@@ -242,7 +242,7 @@ def _policy(settings: Transactions, document: Document) -> CommitPolicy:
     return CommitPolicy(
         commit_path=settings.commit_path if protocol is None else DEFAULT_PATH.name,
         protocol=protocol,
-        failures=Failures(**document.failures.model_dump(exclude=LAB_ONLY)) if document.failures.model_fields_set else None,
+        failures=Failures(**document.failures.model_dump(exclude=set(LAB_ONLY))) if document.failures.model_fields_set else None,
         backoff=_backoff(settings.retry_backoff, document.catalog.retry_after_ms, upwards=iceberg),
         table_handle=settings.table_handle,
         client_time=_client_time(settings.client_ms_per_access),
