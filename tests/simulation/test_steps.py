@@ -11,7 +11,7 @@ import simpy
 
 from endive.catalog import CommitResult, InstantCatalog
 from endive.randomness import RandomSource, Stream
-from endive.simulation.reference import _drive_generator
+from endive.simulation.reference import drive_generator
 from endive.steps import FailedAnswer, RequestFailedError, Signal, Step, WaitFor
 from endive.storage import StorageProvider, StorageResult
 from endive.transaction import CommitPolicy, FastAppendTransaction, TraceEvent, TransactionResult, TransactionStatus
@@ -26,7 +26,7 @@ def drive(*generators: Generator[Step, None, Any]) -> list[tuple[float, Any]]:
     env = simpy.Environment()
     ends: list[tuple[float, Any]] = []
     for place, steps in enumerate(generators):
-        _drive_generator(env, steps, place + 1, lambda value: ends.append((env.now, value)))
+        drive_generator(env, steps, place + 1, lambda value: ends.append((env.now, value)))
     env.run()
     return ends
 

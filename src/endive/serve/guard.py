@@ -66,7 +66,7 @@ class Guard:
         if scope["type"] != "http":
             return
         headers = Headers(scope=scope)
-        answer = self._refuse(headers) or self._enter(scope) or self._unknown(headers) or _too_large(headers)
+        answer = self._refuse(headers) or self._enter(scope) or self._unknown(headers) or refuse_length(headers)
         if answer is not None:
             await answer(scope, receive, _with_headers(send))
             return
@@ -111,7 +111,8 @@ def _cookie(headers: Headers, name: str) -> str | None:
     return None if found is None else found.value
 
 
-def _too_large(headers: Headers) -> Response | None:
+def refuse_length(headers: Headers) -> Response | None:
+    """Return an error if the length of a request is not a number or too large, otherwise None."""
     length = headers.get("content-length", "0")
     if not _LENGTH.fullmatch(length) or int(length) > MOST_BYTES:
         return reject(413, TOO_LARGE)

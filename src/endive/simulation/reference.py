@@ -124,7 +124,7 @@ _ARRIVALS = 2**62
 _PROGRESS_EVERY = 256
 
 
-def _drive_generator(env: simpy.Environment, steps: Generator[Step, None, T], place: int, done: Callable[[T], None]) -> None:
+def drive_generator(env: simpy.Environment, steps: Generator[Step, None, T], place: int, done: Callable[[T], None]) -> None:
     """Run a generator of steps on the clock; pass its return value to ``done``. A number becomes a timeout.
 
     One event is rescheduled for all steps, which makes a step cheaper than a ``simpy.Process``.
@@ -319,7 +319,7 @@ class ReferenceEngine:
                 source.running = False
                 self.start_late(source)
 
-        _drive_generator(self._env, steps, txn.txn_id + 1, finish)
+        drive_generator(self._env, steps, txn.txn_id + 1, finish)
 
 
 def _with_accounts(catalog: Catalog) -> Catalog:
