@@ -63,12 +63,16 @@ def test_a_table_of_a_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     table = catalog.create_table("db.events", rows.schema)
     for _ in range(3):
         table.append(rows)
-    catalog.engine.dispose()
+    catalog.close()
+    closed: list[SqlCatalog] = []
+    close = SqlCatalog.close
+    monkeypatch.setattr(SqlCatalog, "close", lambda self: (closed.append(self), close(self)))
     monkeypatch.setenv("PYICEBERG_CATALOG__MINE__URI", uri)
     monkeypatch.setenv("PYICEBERG_CATALOG__MINE__WAREHOUSE", warehouse)
     monkeypatch.chdir(tmp_path)
     done = RUN.invoke(app, ["import", "db.events", "--catalog", "mine", "-o", "mine.toml", "--no-answer", "--json"])
     assert done.exit_code == 0, done.output
+    assert len(closed) == 1
     document = load_document(tmp_path / "mine.toml")
     assert document.table.manifests == 3
     assert document.table.snapshots == 3

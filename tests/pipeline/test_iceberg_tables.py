@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -32,14 +32,17 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Catalog:
-    return make_catalog(tmp_path)
+def open_catalog(tmp_path: Path) -> Iterator[Callable[[], Catalog]]:
+    """Opens a catalog in SQLite; two objects of it are two drivers."""
+    (tmp_path / "warehouse").mkdir()
+    place = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/warehouse"}
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(SqlCatalog("lake", **place))
 
 
-def make_catalog(folder: Path) -> SqlCatalog:
-    """A catalog in SQLite; two objects of it are two drivers."""
-    (folder / "warehouse").mkdir(exist_ok=True)
-    return SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
+@pytest.fixture
+def catalog(open_catalog: Callable[[], Catalog]) -> Catalog:
+    return open_catalog()
 
 
 def export(root: Path, catalog: Catalog) -> IcebergExport:
@@ -92,9 +95,11 @@ def test_new_runs_are_added(experiments: Path, catalog: Catalog, tmp_path: Path)
     check(experiments, catalog)
 
 
-def test_two_drivers_at_once_write_every_run_once(experiments: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_drivers_at_once_write_every_run_once(
+    experiments: Path, tmp_path: Path, open_catalog: Callable[[], Catalog], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The other driver commits after this one has looked and before it commits: its commit is rejected, and it looks again."""
-    mine, other = make_catalog(tmp_path), make_catalog(tmp_path)
+    mine, other = open_catalog(), open_catalog()
     interrupting(monkeypatch, lambda: export(experiments, other), at=2)
     done = export(experiments, mine)
     check(experiments, mine)
@@ -157,13 +162,17 @@ def test_spark_and_duckdb_read_the_same_aggregates(experiments: Path, catalog: C
     assert [tuple(row) for row in spark.sql(sql).collect()] == wanted
 
 
-def test_the_command_writes_tables(experiments: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    catalog = make_catalog(tmp_path)
+def test_the_command_writes_tables_and_closes_the_catalog(
+    experiments: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[Catalog] = []
+    monkeypatch.setattr(catalog, "close", lambda: closed.append(catalog))
     monkeypatch.setattr(iceberg_tables, "open_catalog", lambda _: catalog)
     monkeypatch.setattr("endive.pipeline.session.spark_session", lambda *_: nullcontext(LocalThreads(2)))
     done = CliRunner().invoke(app, ["consolidate", str(experiments), "--to", "iceberg", "lake.lab.study", "--json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["tables"] == ["lab.study_transactions", "lab.study_metrics", "lab.study_runs"]
+    assert closed == [catalog]
     check(experiments, catalog)
 
 
@@ -176,11 +185,13 @@ def test_a_catalog_that_another_driver_creates_is_opened(tmp_path: Path, monkeyp
         create(self)
         calls.append(1)
         if len(calls) == 1:
+            self.close()
             raise OperationalError("CREATE TABLE iceberg_tables", None, RuntimeError("table iceberg_tables already exists"))
 
     monkeypatch.setattr(SqlCatalog, "create_tables", lose_once)
     monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", f"sqlite:///{tmp_path}/catalog.db")
-    assert iceberg_tables.open_catalog(TARGET).list_namespaces() == []
+    with iceberg_tables.open_catalog(TARGET) as opened:
+        assert opened.list_namespaces() == []
 
 
 def test_a_catalog_that_cannot_be_opened_is_an_error_of_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

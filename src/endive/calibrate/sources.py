@@ -156,7 +156,8 @@ def _from_catalog(table: str, catalog: str | None) -> History:
     if "." not in table:
         raise InputError(f"{table}: is neither a file nor a table of a catalog (NAMESPACE.TABLE, such as db.events)")
     try:
-        loaded = load_catalog(catalog, **catalog_properties(catalog)).load_table(table)
+        with load_catalog(catalog, **catalog_properties(catalog)) as opened:
+            loaded = opened.load_table(table)
         content = loaded.metadata.model_dump_json(by_alias=True).encode()
     except Exception as error:  # catalogs raise exceptions of many types
         name = catalog or "default"

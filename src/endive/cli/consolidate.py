@@ -60,8 +60,7 @@ def _export(output: Output, root: Path, kind: str, table: str, master: str | Non
         refuse("--to", f"unknown format {kind!r}; the format is {known}")
     target = iceberg_tables.parse_target(table)
     options = sessions.SparkOptions(master, remote, ship_code)
-    with progress(output, "writing") as report:
-        catalog = iceberg_tables.open_catalog(target)
+    with progress(output, "writing") as report, iceberg_tables.open_catalog(target) as catalog:
         done = iceberg_tables.export_study(root, target, catalog, lambda: sessions.spark_session(options), report=report)
     _report_export(output, done)
     tell_damage(output, done.problems)
