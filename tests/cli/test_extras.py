@@ -62,7 +62,7 @@ def test_dependencies_have_both_bounds(requirement: str) -> None:
 def test_all_requirements_can_be_installed(python: str) -> None:
     assert f'"{python}"' in re.findall(r"python: (\[.+\])", WORKFLOW)[0]
     needed = [Requirement(each) for each in list_requirements((*EXTRAS, "dev"))]
-    versions = ({"python_version": python}, None)  # the metadata of a package that this Python does not install is unknown
-    names = [each.name for each in needed if each.marker is None or all(map(each.marker.evaluate, versions))]
+    both = ({"python_version": python}, None)  # None is this Python: it has no metadata of packages that it does not install
+    names = [each.name for each in needed if each.marker is None or all(each.marker.evaluate(where) for where in both)]
     supported = {name: SpecifierSet(metadata(name)["Requires-Python"] or "") for name in names}
     assert [f"{name}: {versions}" for name, versions in supported.items() if python not in versions] == []

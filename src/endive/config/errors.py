@@ -27,7 +27,17 @@ class Problem:
 
 
 class ConfigError(ValueError):
-    """Invalid configuration, with all its problems."""
+    """Invalid configuration, with all its problems.
+
+    Example:
+        ```python
+        try:
+            endive.load({"storage": {"provider": "s4"}})
+        except endive.ConfigError as error:
+            for problem in error.problems:
+                print(problem)
+        ```
+    """
 
     def __init__(self, source: str, problems: Iterable[Problem]) -> None:
         self.source = source
