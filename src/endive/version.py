@@ -13,7 +13,7 @@ from pathlib import Path
 
 MODEL_VERSION = 5
 """Version of the simulated rows: same parameters, seed and version give the same rows."""
-METRICS_VERSION = 6
+METRICS_VERSION = 7
 """Version of the metrics: same rows, window and version give the same metrics."""
 DIRTY = "-dirty"
 """Suffix of a commit whose working tree has changes."""

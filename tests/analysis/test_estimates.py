@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -85,7 +86,7 @@ def row(**values: object) -> dict[str, object]:
 
 def test_metrics_over_seeds_leave_out_what_is_not_there() -> None:
     rows = [row(x=1.0), row(x=None), row(x=3.0)]
-    assert estimate_metric(rows, "x") == mean_estimate([1.0, 3.0])
+    assert estimate_metric(rows, "x") == replace(mean_estimate([1.0, 3.0]), low=0.0)
     assert estimate_metric([row(x=None)], "x") is None
     nothing = {"transactions": 0, "committed": 0, "in_flight": 0, "commits_in_window": 0}
     found = estimate_metric([row(), nothing], "success_rate")
@@ -129,7 +130,7 @@ def test_a_bound_is_not_lower_than_a_lower_percentile() -> None:
 
 def test_percentiles_over_seeds_are_numbers_bounds_or_never() -> None:
     numbers = [percentile(5.0, 5.0, 6.0), percentile(7.0, 7.0, 7.0)]
-    assert estimate_metric(numbers, "t_p99_ms") == mean_estimate([5.0, 7.0])
+    assert estimate_metric(numbers, "t_p99_ms") == replace(mean_estimate([5.0, 7.0]), low=0.0)
     mixed = [*numbers, percentile(None, 3.0, math.inf)]
     assert estimate_metric(mixed, "t_p99_ms") == Estimate(3.0, 3.0, math.inf, 3, "bound")
     never = [percentile(None, math.inf, math.inf)] * 2
@@ -138,3 +139,15 @@ def test_percentiles_over_seeds_are_numbers_bounds_or_never() -> None:
     assert estimate_metric([percentile(None, None, None)], "t_p99_ms") is None
     unbounded = [percentile(5.0, None, None), percentile(None, 7.0, math.inf)]  # a number without bounds is its own
     assert estimate_metric(unbounded, "t_p99_ms") == Estimate(5.0, 5.0, math.inf, 2, "bound")
+
+
+def test_no_interval_of_a_metric_ends_below_zero() -> None:
+    """Retries of 0, 0 and 0.003 per transaction: Student's interval would reach from -0.0033."""
+    rows = [{"retries_per_txn": value} for value in (0.0, 0.0, 0.003)]
+    found = estimate_metric(rows, "retries_per_txn")
+    assert found is not None
+    assert (found.mean, found.low) == (pytest.approx(0.001), 0.0)
+    assert found.half_width == pytest.approx(mean_estimate([0.0, 0.0, 0.003]).half_width)
+    alone = estimate_metric(rows[:1], "retries_per_txn")
+    assert alone is not None
+    assert alone.low == -math.inf

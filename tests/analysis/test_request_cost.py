@@ -173,17 +173,20 @@ def test_a_service_is_paid_by_the_request() -> None:
     assert cost.money["catalog_reads"] == cost.money["catalog_commits"] == pytest.approx(3.0)
 
 
+@pytest.mark.parametrize("handle", ["loaded", "kept"])
 @pytest.mark.parametrize("path", ["endive", "iceberg", "pyiceberg"])
 @pytest.mark.parametrize("catalog", ["cas", "service"])
-def test_reads_of_the_catalog_are_those_of_the_trace(path: str, catalog: str, tmp_path: Path) -> None:
-    """All reads and attempts of a run in which every transaction has ended."""
-    tree = {
+def test_reads_of_the_catalog_are_those_of_the_trace(path: str, catalog: str, handle: str, tmp_path: Path) -> None:
+    """All reads and attempts of a run in which every transaction has ended. A writer loads its table handle once if it keeps it."""
+    tree: dict[str, Any] = {
         "simulation": {"duration_ms": 120_000, "engine": "reference"},
         "storage": {"provider": "s3"},
         "catalog": {"type": catalog},
         "transaction": {"commit_path": path, "runtime": {"mean": 300, "sigma": 0.5}},
         "workload": {"ingest": {"rate": 4.0, "operation": "fast_append", "end_ms": 15_000.0}},
     }
+    if path != "endive":
+        tree["transaction"]["table_handle"] = handle
     document = check_document(tree, "test", tmp_path, {})
     run = run_experiment(document, root=tmp_path, seed=1, trace=True)
     classes = prepare_run(document, seed=1).simulation.config.workload.config.workload_classes
@@ -193,13 +196,14 @@ def test_reads_of_the_catalog_are_those_of_the_trace(path: str, catalog: str, tm
     found = requests_of(rows, basis_of_document(document))
     assert "in_flight" not in pq.read_table(run.files.results).column("status").to_pylist()
     steps = pq.read_table(run.files.trace).column("event").to_pylist()
-    assert found["catalog_reads"] == steps.count("catalog_read")
+    first_loads = handle == "kept" and catalog == "service" and path != "endive"
+    assert found["catalog_reads"] == steps.count("catalog_read") - first_loads
     assert found["catalog_commits"] >= steps.count("attempt")
     assert path == "pyiceberg" or found["catalog_commits"] == steps.count("attempt")
 
 
 def test_the_basis_of_a_configuration_and_of_its_parameters_are_the_same(tmp_path: Path) -> None:
-    tree = {
+    tree: dict[str, Any] = {
         "simulation": {"duration_ms": 1_000},
         "storage": {"provider": "s3"},
         "catalog": {"provider": "s3x"},
@@ -214,6 +218,17 @@ def test_the_basis_of_a_configuration_and_of_its_parameters_are_the_same(tmp_pat
         "param_transaction_commit_path": "endive",
         "param_workload_a_commit_path": "iceberg",
     }
+    service = {**tree, "catalog": {"type": "service"}, "transaction": {"commit_path": "iceberg"}}
+    service["workload"] = {"a": {**tree["workload"]["a"], "table_handle": "kept"}, "b": tree["workload"]["b"]}
+    flat_service = {
+        "param_storage_provider": "s3",
+        "param_catalog_type": "service",
+        "param_transaction_commit_path": "iceberg",
+        "param_workload_a_table_handle": "kept",
+    }
+    found = basis_of_document(check_document(service, "test", tmp_path, {}))
+    assert found.kept_handles == {"a"}
+    assert basis_of(flat_service, ["a", "b"]) == found
     assert basis_of(flat, ["a", "b"]) == basis_of_document(check_document(tree, "test", tmp_path, {}))
 
 

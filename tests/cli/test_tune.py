@@ -181,6 +181,15 @@ def test_what_no_setting_reaches_is_reported(tmp_path: Path) -> None:
     assert any("has no value in 2 of 2 seeds: too many transactions abort" in sentence for sentence in data["answer"])
 
 
+def test_conditions_that_no_candidate_meets_are_no_advice(tmp_path: Path) -> None:
+    (tmp_path / "load.toml").write_text(CONFIG)
+    question = ("--for", "p50(ingest)", "--subject-to", "throughput(ingest) >= 1000/s", "--quick", "--candidates", "2")
+    done = invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"))
+    assert "No candidate meets throughput(ingest) >= 1000/s. Try other ranges (--vary)." in done.stdout
+    data = strict(invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"), "--json").stdout)
+    assert (data["best"], data["settings"], data["paste"], data["clear"]) == (None, None, [], False)
+
+
 def test_iceberg_s_own_settings_are_known_as_such(tmp_path: Path) -> None:
     (tmp_path / "load.toml").write_text(CONFIG.replace("retry = 1", 'retry_policy = "iceberg"'))
     question = ("--for", "success(ingest)", "--quick", "--candidates", "2", "--seeds", "2")

@@ -11,7 +11,10 @@ import pytest
 import tomli_w
 from typer.testing import CliRunner
 
+from endive.config.load import check_document
 from endive.main import app
+from endive.serve.messages import Summarize
+from endive.serve.worker import Worker, perform
 from tests.serve.conftest import Client, assert_as_run, small
 
 
@@ -33,6 +36,17 @@ def test_an_answer_comes_in_steps(client: Client) -> None:
     assert [each["final"] for each in answers(events)] == [False, False, True]
     assert {event["name"] for event in events if event["kind"] == "figure" and event["figure"]} == {"time", "curve", "timeline"}
     assert events[-1]["kind"] == "done"
+
+
+def test_the_headline_has_the_success_of_the_table(tmp_path: Path) -> None:
+    """A closed loop is in flight at the end of the run: success is a range, and the headline gives no single value."""
+    loop = {"closed": {"clients": 1}, "operation": "fast_append", "runtime": {"distribution": "fixed", "value": 0.0}}
+    tree = {**small(), "simulation": {"duration_ms": 60_000.0, "engine": "reference"}, "workload": {"a": loop}}
+    answer = perform(Summarize(check_document(tree, "test"), (0,)), Worker(tmp_path, lambda: False))
+    success = answer.classes[0].metrics["success_rate"]
+    assert success is not None
+    assert success.text.endswith("–100%")
+    assert answer.sentence.startswith(f"{success.text} of transactions commit")
 
 
 def test_one_seed_is_what_run_says(client: Client, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from statistics import NormalDist
 from typing import Any, Literal
@@ -188,7 +188,13 @@ def estimate_metric(rows: Sequence[Row], metric: str, confidence: float = CONFID
     if any(at_least(metric) in row for row in rows):
         return _bounded(rows, metric, confidence)
     values = [float(row[metric]) for row in rows if row.get(metric) is not None]
-    return mean_estimate(values, confidence) if values else None
+    return _mean_of_metric(values, confidence) if values else None
+
+
+def _mean_of_metric(values: Sequence[float], confidence: float) -> Estimate:
+    """Estimate the mean of a metric: no metric is negative, so neither is the lower end of its interval."""
+    found = mean_estimate(values, confidence)
+    return replace(found, low=max(0.0, found.low)) if math.isfinite(found.low) else found
 
 
 def _success(rows: Sequence[Row], confidence: float) -> Estimate:
@@ -223,7 +229,7 @@ def _bounded(rows: Sequence[Row], metric: str, confidence: float) -> Estimate | 
         return None
     values = [row[metric] for row in known if row.get(metric) is not None]
     if len(values) == len(known):
-        return mean_estimate([float(value) for value in values], confidence)
+        return _mean_of_metric([float(value) for value in values], confidence)
     lows = [_either(row, at_least(metric), metric) for row in known]
     highs = [_either(row, at_most(metric), metric) for row in known]
     if all(low == math.inf for low in lows):

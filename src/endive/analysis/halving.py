@@ -230,7 +230,7 @@ class Tuned:
     """Result of a search, with candidates by number.
 
     Attributes:
-        best: Best candidate; None if all candidates of the final comparison significantly violate the condition.
+        best: Best candidate; None if no candidate of the final comparison meets the condition.
         last_round: Last round of each candidate, from 1.
         chosen_by: Measurements of each candidate in its last round.
         finals: Measurements of the final comparison: the remaining candidates in their order, then the references.
@@ -293,7 +293,7 @@ def tune(
     search.report(0, len({*left, *references}))
     finals, reached = _compare_finals(evaluate, left, references, plan)
     best = _choose_best(left, finals)
-    if finals[best].condition_rank == 2:
+    if finals[best].condition_rank > 0:
         return Tuned(None, search.last_round, search.chosen_by, finals, {}, reached)
     advantages = {other: advantage_of(finals[best], found) for other, found in finals.items() if other != best}
     return Tuned(best, search.last_round, search.chosen_by, finals, advantages, reached)

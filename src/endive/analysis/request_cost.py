@@ -6,7 +6,7 @@ flight at the end of the run are included. ``docs/explanation/cost.md`` has the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from endive.analysis.run_metrics import ALL
 from endive.config import Document
 from endive.config.resolve import resolve_classes
 from endive.storage.prices import Prices
-from endive.transaction.paths import COMMIT_PATHS, DEFAULT_PATH, PROTOCOL
+from endive.transaction.paths import COMMIT_PATHS, DEFAULT_PATH, PROTOCOL, CommitPath
 
 Kind = Literal["store_reads", "store_writes", "store_deletes", "server_writes", "catalog_reads", "catalog_commits"]
 KINDS: dict[Kind, str] = {
@@ -52,6 +52,7 @@ class Basis:
         service: True if the catalog is a service.
         server_writes: True if the catalog is a service that writes metadata.json.
         paths: Commit path of each class.
+        kept_handles: Classes whose transactions start from a cached table handle.
     """
 
     store: str
@@ -59,6 +60,7 @@ class Basis:
     service: bool
     server_writes: bool
     paths: Mapping[str, str]
+    kept_handles: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -99,24 +101,35 @@ class Cost:
 
 def basis_of(parameters: Mapping[str, Any], classes: Sequence[str]) -> Basis:
     """Return the basis of the cost of an experiment from its flat parameters, such as ``param_storage_provider``."""
-    usual = str(parameters.get("param_transaction_commit_path") or DEFAULT_PATH.name)
-    own = {name: parameters.get(f"param_workload_{name.replace('-', '_')}_commit_path") for name in classes}
+
+    def of_class(name: str, key: str) -> Any:
+        own = parameters.get(f"param_workload_{name.replace('-', '_')}_{key}")
+        return own or parameters.get(f"param_transaction_{key}")
+
     store, catalog = (str(parameters.get(f"param_{section}_provider", "")) for section in ("storage", "catalog"))
     writes = bool(parameters.get("param_catalog_writes_metadata", True))
-    paths = {name: str(path or usual) for name, path in own.items()}
-    return _basis(store, catalog, parameters.get("param_catalog_type"), writes, paths)
+    paths = {name: str(of_class(name, "commit_path") or DEFAULT_PATH.name) for name in classes}
+    kept = {name for name in classes if of_class(name, "table_handle") == "kept"}
+    return _basis(store, catalog, parameters.get("param_catalog_type"), writes, paths, kept)
 
 
 def basis_of_document(document: Document) -> Basis:
     """Return the basis of the cost of a configuration."""
     store, catalog = document.storage.provider or "", document.catalog
-    paths = {each.name: each.settings.commit_path for each in resolve_classes(document)}
-    return _basis(store, catalog.provider or store, catalog.type, catalog.writes_metadata, paths)
+    classes = resolve_classes(document)
+    paths = {each.name: each.settings.commit_path for each in classes}
+    kept = {each.name for each in classes if each.settings.table_handle == "kept"}
+    return _basis(store, catalog.provider or store, catalog.type, catalog.writes_metadata, paths, kept)
 
 
-def _basis(store: str, catalog: str, kind: str | None, writes: bool, paths: Mapping[str, str]) -> Basis:
+def _basis(store: str, catalog: str, kind: str | None, writes: bool, paths: Mapping[str, str], kept: Collection[str]) -> Basis:
     service = kind == "service"
-    return Basis(store, catalog if (kind or "cas") in ("cas", "append") else None, service, service and writes, paths)
+    handles = frozenset(name for name in kept if service and _path(paths.get(name)).keeps_files)
+    return Basis(store, catalog if (kind or "cas") in ("cas", "append") else None, service, service and writes, paths, handles)
+
+
+def _path(name: str | None) -> CommitPath:
+    return COMMIT_PATHS.get(name or DEFAULT_PATH.name, PROTOCOL)
 
 
 def rows_by_class(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -128,8 +141,10 @@ def requests_of(rows: Sequence[Mapping[str, Any]], basis: Basis) -> dict[Kind, f
     """Count the requests of the cohort; ``rows`` are selected by ``rows_by_class``."""
     found: dict[Kind, float] = dict.fromkeys(KINDS, 0.0)
     for row in rows:
-        path = COMMIT_PATHS.get(basis.paths.get(row["workload_class"], DEFAULT_PATH.name), PROTOCOL)
+        path = _path(basis.paths.get(row["workload_class"]))
         loads = path.loads_with_requirements if basis.server_writes else path.loads
+        if row["workload_class"] in basis.kept_handles:
+            loads = loads._replace(per_transaction=max(0, loads.per_transaction - 1))
         entered, retries = row["transactions"], row["n_retries"]
         found["store_reads"] += sum(row.get(name, 0) for name in _READS)
         found["store_writes"] += sum(row.get(name, 0) for name in _WRITES)

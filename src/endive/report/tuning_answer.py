@@ -113,8 +113,7 @@ def describe_tuning(question: TuningQuestion, outcome: Tuned) -> list[str]:
     """Return the recommended settings, their advantage over the references and the runner-up, and the limits of the search."""
     objective = str(question.objective)
     if outcome.best is None:
-        texts = join_names([each.text for each in question.conditions])
-        return [f"No recommendation: none of the finalists meets {texts}. Try other ranges (--vary)."]
+        return [_describe_failure(question, outcome)]
     sentences = _recommend(question, outcome, outcome.best)
     labels = {TODAY: "the current settings", ICEBERG: question.candidates[ICEBERG].name}
     if question.same_references:
@@ -132,6 +131,19 @@ def describe_tuning(question: TuningQuestion, outcome: Tuned) -> list[str]:
         met = "is met" if verdict == "holds" else "may not be met; raise --seeds or simulation.duration_ms"
         sentences.append(f"{condition.text} {met}.")
     return sentences
+
+
+def _describe_failure(question: TuningQuestion, outcome: Tuned) -> str:
+    """Return the sentence about conditions that no candidate meets, and the candidate that may meet them."""
+    texts = join_names([each.text for each in question.conditions])
+    closest = min(outcome.finals, key=lambda each: outcome.finals[each].order)
+    if outcome.finals[closest].condition_rank == 2:
+        return f"No candidate meets {texts}. Try other ranges (--vary)."
+    name = f"{question.candidates[closest].name} ({list_settings(question, closest)})"
+    return (
+        f"No candidate meets {texts} on average. The interval of {name} includes the threshold: "
+        "raise --seeds or simulation.duration_ms, or try other ranges (--vary)."
+    )
 
 
 def _describe_runner_up(question: TuningQuestion, outcome: Tuned) -> list[str]:

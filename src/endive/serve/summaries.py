@@ -17,7 +17,7 @@ from endive.analysis.run_metrics import ALL
 from endive.config.components import custom_components
 from endive.config.resolve import resolve_classes
 from endive.config.schema import Document
-from endive.formatting import finite, format_duration, format_percent, is_known, join_ends
+from endive.formatting import finite, format_duration, is_known, join_ends
 from endive.report import phrases
 from endive.report.comparison import Comparison, Side, compare_all, pair_transactions
 from endive.report.phrases import describe_drift, describe_overload, describe_window, warn_utilization
@@ -93,7 +93,7 @@ def _headline(runs: Sequence[RunMetrics]) -> str:
     success = estimate_metric(rows, "success_rate")
     if success is None:
         return "No transaction started committing in the measured window."
-    headline = f"{format_percent(success.mean)} of transactions commit{_times(rows)}."
+    headline = f"{format_value('success_rate', success)} of transactions commit{_times(rows)}."
     worst = _worst_class(runs, success.mean)
     return f"{headline} {worst}" if worst else headline
 
@@ -113,7 +113,7 @@ def _worst_class(runs: Sequence[RunMetrics], whole: float) -> str:
     name, worst = min(shares.items(), key=lambda item: item[1].mean)
     if worst.mean > whole - _NOTICEABLE:
         return ""
-    return f"{format_percent(worst.mean) if worst.mean > 0.0 else 'None'} of the {name} transactions commit."
+    return f"{format_value('success_rate', worst) if worst.mean > 0.0 else 'None'} of the {name} transactions commit."
 
 
 def _overload(runs: Sequence[RunMetrics]) -> str | None:
