@@ -49,6 +49,20 @@ def test_the_headline_has_the_success_of_the_table(tmp_path: Path) -> None:
     assert answer.sentence.startswith(f"{success.text} of transactions commit")
 
 
+def test_the_page_names_the_day_of_a_limit(tmp_path: Path) -> None:
+    """A commit per minute adds 1,100 bytes, so the size reaches 6 kB on the first day."""
+    tree = {
+        **small(),
+        "simulation": {"duration_ms": 600_000.0, "engine": "reference"},
+        "catalog": {"type": "service", "metadata_limit_bytes": 6_000},
+        "table": {"start": "empty"},
+        "transaction": {"commit_path": "iceberg"},
+        "workload": {"a": {"periodic": {"interval_ms": 60_000.0}, "operation": "fast_append"}},
+    }
+    answer = perform(Summarize(check_document(tree, "test"), (0, 1, 2)), Worker(tmp_path, lambda: False))
+    assert "metadata.json reaches the limit of 6 kB on day 1. Expire snapshots earlier." in answer.warnings
+
+
 def test_one_seed_is_what_run_says(client: Client, tmp_path: Path) -> None:
     events = client.ask(small())
     file = tmp_path / "live.toml"

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from endive.analysis.table_growth import DAY_MS
 from endive.config.load import check_document
+from endive.report.phrases import describe_limit
 from endive.runs.execute import prepare_run, run_experiment
 from endive.studies.measure import MetricsOptions, RunFile, measure_file, measure_one
 
@@ -56,3 +58,23 @@ def test_a_service_saturates_at_workers_over_service_time(tmp_path: Path) -> Non
     row = total(tmp_path, rate=60.0, workers=1)
     assert row["catalog_utilization"] == pytest.approx(1.0, abs=0.005)
     assert row["throughput_per_s"] < 1 / 0.025
+
+
+def test_the_day_of_a_limit_is_that_of_the_run_that_reached_it(tmp_path: Path) -> None:
+    """1,100 bytes every 30 minutes reach 500 kB after 455 commits, 9.5 days. All later commits abort."""
+    tree = {
+        "simulation": {"duration_ms": 60 * DAY_MS, "engine": "reference"},
+        "storage": {"provider": "instant"},
+        "catalog": {"type": "service", "metadata_limit_bytes": 500_000},
+        "table": {"start": "empty"},
+        "transaction": {"commit_path": "iceberg", "runtime": {"distribution": "fixed", "value": 0.0}},
+        "workload": {"a": {"periodic": {"interval_ms": 1_800_000.0}, "operation": "fast_append"}},
+    }
+    document = check_document(tree, "test", tmp_path, {})
+    run = run_experiment(document, root=tmp_path, seed=1)
+    classes = prepare_run(document, seed=1).simulation.config.workload.config.workload_classes
+    for warmup_ms in (0.0, 20 * DAY_MS):
+        measured = measure_one(RunFile(1, run.files.results), document, classes, MetricsOptions(warmup_ms, 0.0))
+        sentence = describe_limit(measured.select("all", "all"), 500_000)
+        assert sentence == "metadata.json reaches the limit of 500 kB on day 10. Expire snapshots earlier."
+    assert measured.select("a", "all")["metadata_limit_reached_ms"] is None

@@ -147,6 +147,12 @@ _RECORDS = (
         None,
         "share of the time in which the workers of a catalog service are busy, over the whole run",
     ),
+    Metric(
+        "metadata_limit_reached_ms",
+        "ms",
+        "higher",
+        "time of the first commit that exceeded the size limit of metadata.json; empty if none did",
+    ),
     *_percentiles("time_to_commit", "lower", "the time to commit over the whole cohort"),
     *_percentiles("commit_latency", "lower", "the time in the commit protocol over the committed transactions of the cohort"),
     *_percentiles("total_latency", "lower", "the time from submission to commit over the committed transactions of the cohort"),

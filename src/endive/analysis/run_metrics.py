@@ -35,7 +35,7 @@ from endive.analysis.run_totals import (
     RunTotals,
     RunValues,
 )
-from endive.analysis.table_growth import TABLE_STATE
+from endive.analysis.table_growth import LIMIT_REACHED, TABLE_STATE
 from endive.analysis.warmup import Window
 from endive.simulation.columns import IO_COLUMNS, TIME_COLUMNS
 from endive.workload.classes import ALL_CLASSES
@@ -48,7 +48,7 @@ PERCENTILES = tuple(
     f"{name}_p{percent}_ms" for name in (TIME_TO_COMMIT, *LATENCIES, handovers.OLDEST, FRESHNESS) for percent in PERCENTS
 )
 
-CONFIGURED = ("cost_per_1000_commits", "cost_per_month", "catalog_utilization")
+CONFIGURED = ("cost_per_1000_commits", "cost_per_month", "catalog_utilization", LIMIT_REACHED)
 """Metrics that also depend on the configuration and the summary of a run; rows alone do not determine them."""
 COUNTS = (
     "transactions",

@@ -21,6 +21,8 @@ GROWTH = {name: f"{name}_per_day" for name in STATE_COLUMNS}
 """Metrics of growth, by column of state."""
 TABLE_STATE = (*STATE_COLUMNS, *GROWTH.values())
 """Metrics of the state of tables."""
+LIMIT_REACHED = "metadata_limit_reached_ms"
+"""Time of the first commit that exceeded the size limit of metadata.json."""
 DAY_MS = 86_400_000.0
 _PARTS = 12
 _FEWEST_PARTS = 6
@@ -66,12 +68,17 @@ class TableStates:
 
 
 def day_of_limit(row: Mapping[str, Any], limit_bytes: float) -> float:
-    """Return the day, from the start of the run, on which metadata.json reaches a size by linear growth; infinite if it does not.
+    """Return the day, from the start of the run, on which metadata.json reaches its limit; infinite if it does not.
+
+    If no commit of the run exceeded the limit, the day is computed from linear growth.
 
     Args:
         row: Metrics of a run or an experiment; the mean size is the size in the middle of the window.
         limit_bytes: Size in bytes.
     """
+    reached_ms = row.get(LIMIT_REACHED)
+    if reached_ms is not None and reached_ms > 0.0:
+        return float(reached_ms / DAY_MS)
     mean, growth = row.get("table_metadata_bytes"), row.get(GROWTH["table_metadata_bytes"])
     if not mean or not growth or not growth > 0.0:
         return math.inf

@@ -14,13 +14,14 @@ from endive.analysis.conditions import format_metric
 from endive.analysis.estimates import FEWEST_SEEDS, Estimate, estimate_metric
 from endive.analysis.metric import TABLES
 from endive.analysis.run_metrics import ALL
+from endive.analysis.table_growth import day_of_limit
 from endive.config.components import custom_components
 from endive.config.resolve import resolve_classes
 from endive.config.schema import Document
 from endive.formatting import finite, format_duration, is_known, join_ends
 from endive.report import phrases
 from endive.report.comparison import Comparison, Side, compare_all, pair_transactions
-from endive.report.phrases import describe_drift, describe_overload, describe_window, warn_utilization
+from endive.report.phrases import describe_drift, describe_limit, describe_overload, describe_window, warn_utilization
 from endive.report.verdicts import (
     describe_comparison,
     describe_pairs,
@@ -41,11 +42,12 @@ _NOTICEABLE = 0.005
 """Minimum difference in success for which the headline mentions the worst class."""
 
 
-def summarize(runs: Sequence[RunMetrics], workers: int = 0) -> Answer:
-    """Summarize the runs of a configuration whose catalog service has this number of workers."""
+def summarize(runs: Sequence[RunMetrics], workers: int = 0, limit_bytes: int | None = None) -> Answer:
+    """Summarize the runs of a configuration whose catalog has this number of workers and this limit of metadata.json."""
     classes = _classes(runs)
     window, busy = runs[0].window, warn_utilization(_rows(runs, ALL), workers)
-    warnings = tuple(text for text in (_overload(runs), busy, describe_drift(_rows(runs, ALL))) if text)
+    limit = None if limit_bytes is None else describe_limit(_first_at_limit(runs, limit_bytes), limit_bytes)
+    warnings = tuple(text for text in (_overload(runs), busy, limit, describe_drift(_rows(runs, ALL))) if text)
     return Answer(
         tuple(run.seed for run in runs),
         _headline(runs),
@@ -54,6 +56,10 @@ def summarize(runs: Sequence[RunMetrics], workers: int = 0) -> Answer:
         warnings[:1] if len(runs) < FEWEST_SEEDS else warnings,
         tuple(_class_row(runs, name) for name in (*classes, *((ALL,) if len(classes) > 1 else ()))),
     )
+
+
+def _first_at_limit(runs: Sequence[RunMetrics], limit_bytes: int) -> Mapping[str, Any]:
+    return min(_rows(runs, ALL), key=lambda row: day_of_limit(row, limit_bytes))
 
 
 def _classes(runs: Sequence[RunMetrics]) -> list[str]:

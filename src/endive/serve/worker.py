@@ -115,7 +115,8 @@ def _(call: messages.Simulate, worker: Worker) -> None:
 
 @perform.register
 def _(call: messages.Summarize, worker: Worker) -> messages.Answer:
-    return summaries.summarize(worker.runs.measure(call.document, call.seeds), call.document.catalog.workers)
+    catalog = call.document.catalog
+    return summaries.summarize(worker.runs.measure(call.document, call.seeds), catalog.workers, catalog.metadata_limit_bytes)
 
 
 @perform.register

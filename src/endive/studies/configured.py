@@ -11,6 +11,7 @@ from typing import Any
 
 from endive.analysis.request_cost import Basis, basis_of_document, cost_metrics
 from endive.analysis.run_metrics import ALL
+from endive.analysis.table_growth import LIMIT_REACHED
 from endive.config import ConfigError, Document
 from endive.config.load import load_document
 from endive.runs.layout import RESULTS, RunFiles
@@ -26,15 +27,17 @@ class RunFacts:
     Attributes:
         basis: Basis of its cost; None if the configuration cannot be read.
         utilization: Share of the time that the workers of the catalog service are busy; None without such a service.
+        limit_reached_ms: Time of the first commit that exceeded the size limit of metadata.json; None if none did.
     """
 
     basis: Basis | None = None
     utilization: float | None = None
+    limit_reached_ms: float | None = None
 
 
 def facts_of(document: Document, results: Path) -> RunFacts:
     """Return the facts of a run, by its configuration and the summary next to its results."""
-    return RunFacts(basis_of_document(document), _utilization(_files_of(results).summary, document.catalog.workers))
+    return _facts(basis_of_document(document), document.catalog.workers, _files_of(results).summary)
 
 
 def read_facts(results: Path) -> RunFacts:
@@ -44,7 +47,7 @@ def read_facts(results: Path) -> RunFacts:
         basis, workers = _read_config(config, config.stat().st_mtime_ns)
     except (ConfigError, OSError):
         return RunFacts()
-    return RunFacts(basis, _utilization(_files_of(results).summary, workers))
+    return _facts(basis, workers, _files_of(results).summary)
 
 
 @lru_cache(maxsize=256)
@@ -60,18 +63,19 @@ def _files_of(results: Path) -> RunFiles:
     return beside if results.name != RESULTS or beside.config.exists() else RunFiles.in_directory(results.parent)
 
 
-def _utilization(summary: Path, workers: int) -> float | None:
-    if not workers:
-        return None
+def _facts(basis: Basis, workers: int, summary: Path) -> RunFacts:
+    """Return the facts of a run by its basis, the workers of its catalog service, and its summary."""
     try:
-        service = json.loads(summary.read_text()).get("service")
+        found = json.loads(summary.read_text())
     except (OSError, ValueError):
-        return None
-    return None if service is None else min(1.0, float(service["busy_workers"]) / workers)
+        return RunFacts(basis)
+    service = found.get("service")
+    utilization = None if service is None or not workers else min(1.0, float(service["busy_workers"]) / workers)
+    return RunFacts(basis, utilization, found.get("counters", {}).get(LIMIT_REACHED) or None)
 
 
 def add_configured(rows: Mapping[Key, Mapping[str, Any]], facts: RunFacts) -> dict[Key, dict[str, Any]]:
-    """Return the rows of metrics of a run with cost and utilization; the service is shared, so only the totals have the latter."""
+    """Return the rows of metrics of a run with the configured metrics; only the totals have those of the catalog."""
     found = {key: dict(row) for key, row in rows.items()}
     if facts.basis is not None:
         for (workload_class, operation), row in found.items():
@@ -82,5 +86,5 @@ def add_configured(rows: Mapping[Key, Mapping[str, Any]], facts: RunFacts) -> di
             ]
             row |= cost_metrics(own, facts.basis, list_prices())
     if (ALL, ALL) in found:
-        found[ALL, ALL]["catalog_utilization"] = facts.utilization
+        found[ALL, ALL] |= {"catalog_utilization": facts.utilization, LIMIT_REACHED: facts.limit_reached_ms}
     return found
