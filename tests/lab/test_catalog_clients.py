@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import threading
 import urllib.error
 import urllib.request
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +28,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
-from endive.lab.open_lab import Lab
+from endive.lab.open_lab import BUCKET, Lab
 from tests.lab.labs import ROWS, make_table, rest_catalog
 
 
@@ -253,6 +255,10 @@ class TestErrors:
             ("namespaces", b"not json", 400),
             ("namespaces", [], 400),
             ("namespaces", {"namespace": []}, 400),
+            ("namespaces", {"namespace": 5}, 400),
+            ("namespaces", {"namespace": ["a"], "properties": "abc"}, 400),
+            ("namespaces/db/properties", {"removals": 5, "updates": 7}, 400),
+            ("namespaces/db/properties", {"updates": {"a": {}}}, 400),
             ("namespaces/db/tables", {"name": "x"}, 400),
             ("namespaces/none/tables/t", {"requirements": [], "updates": []}, 404),
             ("namespaces/db/tables/events", {"requirements": [{"type": "unknown"}], "updates": []}, 400),
@@ -262,6 +268,11 @@ class TestErrors:
             ("namespaces/db/register", {"name": "x", "metadata-location": "s3://lab/none"}, 400),
             ("transactions/commit", {"table-changes": []}, 400),
             ("tables/rename", {"source": 1}, 400),
+            (
+                "tables/rename",
+                {"source": {"namespace": ["db"], "name": "events"}, "destination": {"namespace": [5], "name": "x"}},
+                400,
+            ),
             ("nowhere", {}, 404),
             ("namespaces/" + "x" * 4096 + "/tables/t", {"updates": []}, 404),
         ],
@@ -270,6 +281,23 @@ class TestErrors:
         make_table(rest_catalog(lab))
         found, error = post(lab, path, body)
         assert (found, error["error"]["code"]) == (status, status)
+
+    def test_a_file_that_is_no_metadata_is_not_registered(self, lab: Lab) -> None:
+        make_table(rest_catalog(lab))
+        for content in (b"5", b"[]", b"{}", b"\xff", b'{"format-version": 2}'):
+            lab.store.write(BUCKET, "x.metadata.json", content)
+            status, _ = post(lab, "namespaces/db/register", {"name": "x", "metadata-location": "s3://lab/x.metadata.json"})
+            assert status == 400
+
+    def test_a_large_request_is_rejected(self, lab: Lab) -> None:
+        address = urlsplit(lab.catalog_url)
+        connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
+        connection.putrequest("POST", "/v1/namespaces")
+        connection.putheader("Authorization", f"Bearer {lab.token}")
+        connection.putheader("Content-Length", str(2**24 + 1))
+        connection.endheaders()
+        assert connection.getresponse().status == 413
+        connection.close()
 
 
 def test_rows_survive_a_round_trip(lab: Lab) -> None:

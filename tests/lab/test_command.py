@@ -120,6 +120,58 @@ class TestEnd:
             os.kill(int(file.read_text()), 0)
 
 
+class TestRivals:
+    PRODUCTION = """
+        [simulation]
+        duration_ms = 60_000
+        [storage]
+        provider = "instant"
+        [catalog]
+        type = "service"
+        [transaction]
+        commit_path = "iceberg"
+        [workload.job]
+        rate = 0.1
+        [workload.other]
+        rate = 20.0
+    """
+
+    def run(self, folder: Path, job: str, *words: str) -> subprocess.CompletedProcess[str]:
+        (folder / "production.toml").write_text(textwrap.dedent(self.PRODUCTION))
+        rivals = ("production.toml", "--rivals", "--job", "job", "--table", "db.events", *words)
+        return lab(folder, *rivals, command=script(folder, job))
+
+    def test_that_fail_do_not_lose_the_recording(self, tmp_path: Path) -> None:
+        """Rivals ran out of memory: the lab ended with their exception, without recording and without the exit code."""
+        job = """
+            import sys, time
+            from pyiceberg.catalog import load_catalog
+            import pyarrow as pa
+
+            catalog = load_catalog("lab")
+            catalog.create_namespace("db")
+            table = catalog.create_table("db.events", pa.schema([("id", pa.int64())]))
+            number = 0
+            try:
+                while number < 100_000:  # until the memory is full
+                    number += 1
+                    catalog.create_table(f"db.t{number}", table.schema(), properties={"x": 20_000 * "x"})
+            except Exception as error:
+                print(error)
+            time.sleep(2)  # the next commit of a rival fails
+            sys.exit(7)
+        """
+        done = self.run(tmp_path, job, "--memory", "1")
+        assert done.returncode == 7
+        assert "rivals stopped" in done.stderr
+        assert "raise --memory" in done.stderr
+        assert (tmp_path / "lab" / "requests.parquet").is_file()
+
+    def test_that_never_start_are_reported(self, tmp_path: Path) -> None:
+        done = self.run(tmp_path, "pass")
+        assert "Rivals committed no snapshots: db.events was not created." in done.stdout
+
+
 class TestErrors:
     @pytest.mark.parametrize(
         ("words", "message"),
@@ -135,6 +187,12 @@ class TestErrors:
         done = invoke("lab", *words)
         assert done.exit_code == 2
         assert message in done.stderr
+
+    def test_the_recording_can_be_written_before_the_command_runs(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("")
+        done = invoke("lab", "-o", str(tmp_path / "file" / "lab"), "--", "touch", str(tmp_path / "ran"))
+        assert done.exit_code != 0
+        assert not (tmp_path / "ran").exists()
 
     def test_the_help_shows_the_command(self) -> None:
         assert "[-- COMMAND...]" in invoke("lab", "--help").stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -166,6 +167,24 @@ class TestSecurity:
             assert raw_request(lab, "PUT", "/lab/a", bytes(900))[0] == 200
             status, body = raw_request(lab, "PUT", "/lab/b", bytes(200))
             assert (status, b"--memory" in body) == (507, True)
+
+    def test_memory_of_requests_in_flight_is_bounded(self) -> None:
+        with open_lab(LabSettings(memory_bytes=1000)) as lab:
+            head = f"Authorization: AWS4-HMAC-SHA256 Credential={lab.access_key}/x\r\nContent-Length: 800\r\n\r\n"
+            with socket.create_connection(("127.0.0.1", urlsplit(lab.store_url).port or 0), timeout=10) as waiting:
+                waiting.sendall(f"PUT /lab/a HTTP/1.1\r\nHost: x\r\n{head}".encode() + bytes(799))
+                statuses = [raw_request(lab, "PUT", "/lab/b", bytes(300))[0] for _ in range(50)]
+                assert 503 in statuses
+                waiting.sendall(b"x")
+                assert waiting.recv(100).startswith(b"HTTP/1.1 200")
+            assert raw_request(lab, "PUT", "/lab/b", bytes(150))[0] == 200
+
+    def test_pages_of_a_listing_have_at_most_the_asked_number(self, lab: Lab) -> None:
+        lab.store.write(BUCKET, "a", b"")
+        status, body = raw_request(lab, "GET", "/lab?list-type=2&max-keys=0")
+        assert (status, b"<IsTruncated>false" in body, b"<Contents>" in body) == (200, True, False)
+        status, body = raw_request(lab, "GET", f"/lab?list-type=2&max-keys={'9' * 5000}")
+        assert (status, b"<Key>a</Key>" in body) == (200, True)
 
     @pytest.mark.parametrize("body", [b"", b"<a", b'<!DOCTYPE x [<!ENTITY a "b">]><Delete><Key>&a;</Key></Delete>', b"<Delete/>"])
     def test_malformed_xml_is_rejected(self, lab: Lab, body: bytes) -> None:

@@ -67,6 +67,7 @@ def lab(
     with command(json) as output:
         from endive.config.load import load_document
         from endive.lab.open_lab import LabSettings, behavior_of, open_lab
+        from endive.output_files import check_writable
 
         words: list[str] = context.meta.get(COMMAND_KEY, [])
         if COMMAND_KEY in context.meta and not words:
@@ -77,6 +78,7 @@ def lab(
             refuse("--job" if job else "--table", "has no effect without --rivals")
         if config is None and set_:
             refuse("--set", "needs a FILE")
+        check_writable(out)
         document = None if config is None else load_document(config, overrides_of(set_))
         settings = LabSettings(directory=directory, memory_bytes=memory * 2**20, store_port=store_port, catalog_port=catalog_port)
         if document is not None:
@@ -85,7 +87,7 @@ def lab(
             with _rivals(opened, document if rivals else None, job, table, seed, output):
                 code = _run(words, opened, output, json) if words else _wait(opened, output)
             requests, reports = opened.recording.write(out)
-        _show(output, opened, [requests, *([reports] if reports else [])], code)
+        _show(output, opened, [requests, *([reports] if reports else [])], code, table if rivals else ())
     raise typer.Exit(code)
 
 
@@ -119,7 +121,9 @@ def _rivals(
     if document is None:
         yield
         return
+    from endive.lab.objects import StoreError
     from endive.lab.rivals import parse_table, plan_rivals, run_rivals
+    from endive.lab.table_catalog import CatalogError
 
     names = [parse_table(name) for name in tables]
     plan = plan_rivals(document, job, seed)
@@ -129,14 +133,22 @@ def _rivals(
         yield
     finally:
         running.cancel()
-        with suppress(concurrent.futures.CancelledError, TimeoutError):
+        try:
             running.result(timeout=5)
+        except (CatalogError, StoreError) as error:
+            output.note(f"rivals stopped before the end of the plan: {error}")
+        except (concurrent.futures.CancelledError, TimeoutError):
+            pass
 
 
-def _show(output: Output, opened: Lab, files: Sequence[Path], code: int) -> None:
-    """Print the results of clients: commits with their conflicts and times, and requests by operation."""
+def _show(output: Output, opened: Lab, files: Sequence[Path], code: int, tables: Sequence[str]) -> None:
+    """Print the results of clients: commits with their conflicts and times, and requests by operation.
+
+    ``tables`` are those of the rivals, if there are any.
+    """
     from endive.lab.history import check_history
     from endive.lab.recording import as_data, summarize_commits
+    from endive.lab.rivals import parse_table
 
     requests = opened.recording.requests()
     own = [each for each in requests if not each.client.startswith("rival:")]
@@ -154,7 +166,11 @@ def _show(output: Output, opened: Lab, files: Sequence[Path], code: int) -> None
     rival_commits = len(requests) - len(own)
     findings = check_history(own)
     output.text(*(each.sentence for each in findings))
-    output.text("", f"Rivals committed {rival_commits} snapshots." if rival_commits else None)
+    if tables:
+        none = (
+            f"no snapshots: {tables[0]} was not created" if opened.catalog.find(parse_table(tables[0])) is None else "no snapshots"
+        )
+        output.text("", f"Rivals committed {f'{rival_commits} snapshots' if rival_commits else none}.")
     output.text(f"wrote {' and '.join(map(str, files))}")
     if opened.recording.left_out:
         output.note(f"{opened.recording.left_out} requests were not recorded, because the recording is full")

@@ -228,7 +228,9 @@ def _iceberg(document: Document) -> Iterator[Problem]:
             )
         unknown = {name for name, weight in settings.operation_types if weight > 0.0} - cls.path.operations - {"read_only"}
         if unknown:
-            yield Problem(cls.key("commit_path"), f"{cls.path.client} does not support {', '.join(sorted(unknown))}", cls.path.name)
+            allowed = ", ".join(sorted(cls.path.operations))
+            message = f"{cls.path.client} does not support {', '.join(sorted(unknown))}; set operation to one of {allowed}"
+            yield Problem(cls.key("commit_path"), message, cls.path.name)
         yield from _jobs(cls)
         for key in _EXPIRY:
             if {"retain_snapshots", key} <= given:

@@ -529,7 +529,7 @@ _MOST_FAILING = 0.99
 """Largest failure probability of requests that are resent until they succeed: 100 attempts on average."""
 
 
-LAB_ONLY = frozenset({"slow_response", "slow_response_ms"})
+LAB_ONLY = {"slow_response", "slow_response_ms"}
 """Keys of ``[failures]`` that apply to real clients in the lab, and not to simulated ones."""
 
 

@@ -80,7 +80,9 @@ class Exchange:
 
 
 class Handler(Protocol):
-    """A server of the lab: responds to each request at its simulated time."""
+    """A server of the lab: responds to each request at its simulated time. ``most_bytes`` is the maximum size of a request body."""
+
+    most_bytes: int
 
     async def answer(self, request: Request) -> Exchange:
         """Return the reply to a request when it is due."""
@@ -106,15 +108,16 @@ class LabApp:
         handlers: Servers by port.
         close: Function that closes a connection by the port of the client.
         record: Function that records requests.
-        most_bytes: Maximum size of a request body.
+        memory_bytes: Maximum size of the bodies of all requests in flight.
 
     """
 
-    def __init__(self, handlers: Mapping[int, Handler], close: Callable[[int], None], record: Record, most_bytes: int) -> None:
+    def __init__(self, handlers: Mapping[int, Handler], close: Callable[[int], None], record: Record, memory_bytes: int) -> None:
         self._handlers = handlers
         self._close = close
         self._record = record
-        self._most_bytes = most_bytes
+        self._memory_bytes = memory_bytes
+        self._held_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to a request."""
@@ -126,14 +129,25 @@ class LabApp:
         if client is None:  # before the body is read
             await _send(handler.refusal(403, "InvalidAccessKeyId", "The access key or token is not valid in this lab."), send)
             return
+        held = 0
+
+        def hold(size: int) -> None:
+            nonlocal held
+            if self._held_bytes + size > self._memory_bytes:
+                raise _BodyError(503, "SlowDown", f"Requests in flight exceed {self._memory_bytes // 2**20} MiB; raise --memory.")
+            held += size
+            self._held_bytes += size
+
         try:
-            body = await _body(receive, self._most_bytes, request.headers)
+            body = await _body(receive, handler.most_bytes, request.headers, hold)
+            if body is not None:
+                await self._answer(handler, replace(request, body=body, client=client), send)
         except _BodyError as error:
             await _send(handler.refusal(error.status, error.code, str(error)), send)
-            return
-        if body is None:
-            return
-        request = replace(request, body=body, client=client)
+        finally:
+            self._held_bytes -= held
+
+    async def _answer(self, handler: Handler, request: Request, send: Send) -> None:
         exchange = await handler.answer(request)
         self._record(request, exchange.event, asyncio.get_running_loop().time())
         if exchange.is_lost:
@@ -159,8 +173,8 @@ def _head(scope: Scope) -> Request:
     )
 
 
-async def _body(receive: Receive, most_bytes: int, headers: Mapping[str, str]) -> bytes | None:
-    """Read the body of a request; return None if the client disconnected."""
+async def _body(receive: Receive, most_bytes: int, headers: Mapping[str, str], hold: Callable[[int], None]) -> bytes | None:
+    """Read the body of a request, and announce each part to ``hold``; return None if the client disconnected."""
     length = headers.get("content-length", "0")
     if not (length.isascii() and length.isdigit() and len(length) < 19):
         raise _BodyError(400, "InvalidRequest", "The content length is not a number.")
@@ -177,6 +191,7 @@ async def _body(receive: Receive, most_bytes: int, headers: Mapping[str, str]) -
                 size += len(part)
                 if size > most_bytes:
                     raise _too_large(most_bytes)
+                hold(len(part))
                 parts.append(part)
                 if not message.get("more_body"):
                     return parts[0] if len(parts) == 1 else b"".join(parts)

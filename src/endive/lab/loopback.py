@@ -40,7 +40,7 @@ def listen(port: int = 0) -> Iterator[socket.socket]:
 def serve_in_thread(
     servers: Mapping[socket.socket, Handler],
     record: Record,
-    most_bytes: int,
+    memory_bytes: int,
     opened: Callable[[int, int], None] = lambda client, port: None,
 ) -> Iterator[asyncio.AbstractEventLoop]:
     """Serve until the block ends, and yield the event loop of the servers.
@@ -48,7 +48,7 @@ def serve_in_thread(
     Args:
         servers: Server of each listening socket.
         record: Function that records requests.
-        most_bytes: Maximum size of a request body.
+        memory_bytes: Maximum size of the bodies of all requests in flight.
         opened: Function that is called with the ports of client and server of each new connection.
 
     """
@@ -81,7 +81,7 @@ def serve_in_thread(
 
     handlers = {listener.getsockname()[1]: handler for listener, handler in servers.items()}
     config = uvicorn.Config(
-        LabApp(handlers, close, record, most_bytes),
+        LabApp(handlers, close, record, memory_bytes),
         http=Connection,
         ws="none",
         log_level="critical",

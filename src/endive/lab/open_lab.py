@@ -39,8 +39,8 @@ class LabSettings:
     Attributes:
         behavior: Latencies and failures.
         directory: Directory of the objects; None keeps them in memory.
-        memory_bytes: Maximum size of all objects in memory.
-        request_bytes: Maximum size of a request.
+        memory_bytes: Maximum size of all objects in memory, and of all requests in flight.
+        request_bytes: Maximum size of a request to the object store.
         store_port: Port of the object store; 0 for a free port.
         catalog_port: Port of the catalog; 0 for a free port.
 
@@ -172,7 +172,9 @@ def open_lab(settings: LabSettings, clients: Sequence[str] = (), gate: Gate = pa
         recording = Recording(names.name)
         catalog = TableCatalog(store, WAREHOUSE)
         handlers: tuple[Handler, Handler] = (
-            S3Api(store, settings.behavior, {own.access_key: own.client for own in credentials.values()}, gate),
+            S3Api(
+                store, settings.behavior, {own.access_key: own.client for own in credentials.values()}, gate, settings.request_bytes
+            ),
             RestApi(
                 catalog,
                 settings.behavior,
@@ -183,7 +185,7 @@ def open_lab(settings: LabSettings, clients: Sequence[str] = (), gate: Gate = pa
             ),
         )
         servers = dict(zip(sockets, handlers, strict=True))
-        loop = stack.enter_context(serve_in_thread(servers, recording.record, settings.request_bytes, names.connection_opened))
+        loop = stack.enter_context(serve_in_thread(servers, recording.record, settings.memory_bytes, names.connection_opened))
         recording.start(loop.time())
         yield Lab(urls[0], urls[1], credentials, store, catalog, recording, loop)
 

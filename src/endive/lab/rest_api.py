@@ -79,6 +79,8 @@ class RestApi:
 
     """
 
+    most_bytes = 16 * 2**20
+
     def __init__(
         self,
         catalog: TableCatalog,
@@ -236,8 +238,7 @@ class RestApi:
         match (request.method, *parts):
             case ("POST", "namespaces"):
                 given = _object(request)
-                name = tuple(map(str, given.get("namespace") or ()))
-                properties = given.get("properties") or {}
+                name, properties = tuple(_texts(given, "namespace")), _properties(given, "properties")
                 catalog.create_namespace(name, properties)
                 return _Served(_json({"namespace": name, "properties": properties}), "create_namespace", ".".join(name))
             case ("DELETE", "namespaces", given_name):
@@ -245,7 +246,7 @@ class RestApi:
                 return _Served(Reply(204), "drop_namespace")
             case ("POST", "namespaces", given_name, "properties"):
                 given = _object(request)
-                changed = catalog.update_namespace(_namespace(given_name), given.get("removals") or (), given.get("updates") or {})
+                changed = catalog.update_namespace(_namespace(given_name), _texts(given, "removals"), _properties(given, "updates"))
                 return _Served(_json(changed), "update_namespace")
             case ("POST", "namespaces", given_name, "tables"):
                 state, staged = catalog.create_table(_namespace(given_name), _object(request))
@@ -370,9 +371,23 @@ def _namespace(text: str) -> Namespace:
 
 
 def _identifier(given: Any) -> Identifier:
-    if not isinstance(given, dict) or not isinstance(given.get("name"), str) or not isinstance(given.get("namespace"), list):
+    if not isinstance(given, dict) or not isinstance(given.get("name"), str) or not given.get("namespace"):
         raise CatalogError(400, "BadRequestException", "A table has a namespace and a name.")
-    return tuple(map(str, given["namespace"])), given["name"]
+    return tuple(_texts(given, "namespace")), given["name"]
+
+
+def _texts(given: Mapping[str, Any], key: str) -> list[str]:
+    found = given.get(key) or []
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise CatalogError(400, "BadRequestException", f"{key} must be a list of strings.")
+    return found
+
+
+def _properties(given: Mapping[str, Any], key: str) -> dict[str, str]:
+    found = given.get(key) or {}
+    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
+        raise CatalogError(400, "BadRequestException", f"{key} must be an object of strings.")
+    return found
 
 
 def _object(request: Request) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 
 from endive.lab.behavior import Behavior, Draws, Fate
 from endive.lab.exchange import STORE, Event, Exchange, Gate, Intention, Reply, Request, match_credential, pass_through, wait_until
-from endive.lab.objects import MOST_PARTS, Condition, ObjectStore, StoredObject, StoreError, check_key
+from endive.lab.objects import MOST_PARTS, Condition, Listing, ObjectStore, StoredObject, StoreError, check_key
 
 _CREDENTIAL = re.compile(r"Credential=([^/,\s]{1,128})/")
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
@@ -56,10 +56,19 @@ class S3Api:
         behavior: Latencies and failures.
         access_keys: Valid access keys, with the client of each.
         gate: Function that can hold a request before it is served.
+        most_bytes: Maximum size of a request body.
 
     """
 
-    def __init__(self, store: ObjectStore, behavior: Behavior, access_keys: Mapping[str, str], gate: Gate = pass_through) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        behavior: Behavior,
+        access_keys: Mapping[str, str],
+        gate: Gate = pass_through,
+        most_bytes: int = 256 * 2**20,
+    ) -> None:
+        self.most_bytes = most_bytes
         self._store = store
         self._draws = Draws(behavior)
         self._access_keys = access_keys
@@ -297,9 +306,9 @@ class S3Api:
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
         token = query.get("continuation-token")
         after = _from_token(token) if token else query.get("start-after", query.get("marker", ""))
-        asked = query.get("max-keys", str(_MOST_KEYS))
-        most = min(_MOST_KEYS, int(asked) if asked.isascii() and asked.isdigit() else _MOST_KEYS)
-        page = self._store.list(bucket, prefix, delimiter, after, most)
+        asked = query.get("max-keys", "")
+        most = min(_MOST_KEYS, int(asked)) if re.fullmatch("[0-9]{1,9}", asked) else _MOST_KEYS
+        page = self._store.list(bucket, prefix, delimiter, after, most) if most else Listing((), (), None)
         named = quote if query.get("encoding-type") == "url" else escape
         lines = [
             f"<Contents><Key>{named(key)}</Key><LastModified>{_iso(each.modified_s)}</LastModified>"

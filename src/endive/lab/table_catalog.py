@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 from pyiceberg.catalog.rest import CreateTableRequest
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.exceptions import ValidationError as InvalidMetadataError
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.table import CommitTableRequest
@@ -183,7 +184,7 @@ class TableCatalog:
         try:
             content = self._store.read(*split_location(location))
             metadata = TableMetadataUtil.parse_raw(content.decode())
-        except (StoreError, ValueError, ValidationError) as error:
+        except (StoreError, ValueError, TypeError, AttributeError, KeyError, InvalidMetadataError) as error:
             raise _bad_request(error) from None
         return self._install({identifier: TableState(metadata, content, location, len(metadata.snapshots))})[identifier]
 
@@ -233,7 +234,7 @@ class TableCatalog:
             metadata = update_table_metadata(
                 base, commit.request.updates, enforce_validation=found is None, metadata_location=found.location if found else None
             )
-        except (ValueError, KeyError, NotImplementedError, ValidationError) as error:
+        except (ValueError, KeyError, NotImplementedError, InvalidMetadataError) as error:
             raise _bad_request(error) from None
         return self._write(metadata, 0 if found is None else found.version + 1)
 
