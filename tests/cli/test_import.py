@@ -66,7 +66,12 @@ def test_a_table_of_a_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     catalog.close()
     closed: list[SqlCatalog] = []
     close = SqlCatalog.close
-    monkeypatch.setattr(SqlCatalog, "close", lambda self: (closed.append(self), close(self)))
+
+    def note_and_close(catalog: SqlCatalog) -> None:
+        closed.append(catalog)
+        close(catalog)
+
+    monkeypatch.setattr(SqlCatalog, "close", note_and_close)
     monkeypatch.setenv("PYICEBERG_CATALOG__MINE__URI", uri)
     monkeypatch.setenv("PYICEBERG_CATALOG__MINE__WAREHOUSE", warehouse)
     monkeypatch.chdir(tmp_path)
