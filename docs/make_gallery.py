@@ -77,14 +77,14 @@ STUDIES = (
         "backoff",
         "With and without backoff",
         "latency_throughput",
-        "Near saturation, backoff increases the number of commits slightly, at the cost of latency for all writers.",
+        "Backoff does not increase the maximum sustainable load significantly, but it increases the time to commit.",
     ),
     Study(
         "catalog_designs",
         "CAS, append, ML+, inlining",
         "catalogs_latency",
-        "Inlining table metadata and appending to manifest lists (ML+) each reduce latency slightly. A log instead of "
-        "compare-and-swap increases it: late appends are sent again, and a read is needed to learn the outcome.",
+        "Inlined table metadata and appending to manifest lists (ML+) each reduce latency slightly. A log increases latency "
+        "compared with compare-and-swap: late appends are sent again, and the client reads the log to learn the outcome.",
     ),
     Study(
         "inlining",
@@ -96,8 +96,8 @@ STUDIES = (
         "merge_append_starvation",
         "Starvation of merge appends",
         "frontier",
-        "A writer that merges manifests commits as long as there are few manifests. With hundreds of them, a stream of one append "
-        "per second starves it; a faster stream produces hundreds of manifests by itself.",
+        "A writer that merges manifests commits as long as there are few manifests. With hundreds of manifests, a stream of one "
+        "append per second starves it. A faster stream produces hundreds of manifests by itself.",
     ),
     Study(
         "maintenance",
@@ -110,61 +110,61 @@ STUDIES = (
         "maintenance_paths",
         "Four variants of a maintenance job",
         "success_by_class",
-        "The validation and the merging of manifests determine which variant commits, not the job itself.",
+        "Validation and the merging of manifests, not the job itself, determine which variant commits.",
     ),
     Study(
         "uncommittable",
-        "The un-committable frontier",
+        "Load at which overwrites no longer commit",
         "answer",
-        "Rate of appends from which fewer than 95% of overwrites commit, if every append overlaps with them.",
+        "The rate of appends above which fewer than 95% of overwrites commit, if every append overlaps with them.",
     ),
     Study(
         "uncommittable_iceberg",
-        "The frontier on Iceberg's commit path",
+        "The same load on Iceberg's commit path",
         "answer",
-        "The same rate for a serializable overwrite of a partition without other writers: validation still reads every manifest "
-        "list.",
+        "The rate of appends for a serializable overwrite of a partition without other writers. Validation still reads every "
+        "manifest list.",
     ),
     Study(
         "retries_where",
         "Client retries, server retries, group commit",
         "question",
-        "At 16 appends per second to one table, client retries commit a third of the load. Server retries keep the server busy "
-        "with retries. Group commit, which commits all waiting appends together, sustains the whole load.",
+        "At 16 appends per second to one table, a third of the load commits with client retries. Server retries increase "
+        "the load of the server. Group commit, which commits all waiting appends together, sustains the whole load.",
     ),
     Study(
         "catalog_queue",
         "Queueing at the catalog",
         "question",
-        "Queueing is negligible up to a utilization of 75% of the workers; above it, queueing dominates commit time.",
+        "Queueing is negligible up to a utilization of 75% of the workers. Above 75%, queueing dominates commit time.",
     ),
     Study(
         "backoff_kinds",
         "Kinds of backoff, for 5, 20 and 100 writers",
         "question",
-        "Five writers need no backoff, and 20 writers are faster without it. Of 100 writers, most transactions abort without "
-        "backoff.",
+        "Five writers need no backoff, and 20 writers are faster without backoff. With 100 writers and no backoff, most "
+        "transactions abort.",
     ),
     Study(
         "one_committer",
         "One committer or many",
         "question",
-        "80 writers that commit on their own commit half of their transactions. A single committer for all of them commits every "
-        "file batch, about 500 ms after its handoff.",
+        "If each of 80 writers commits its own transactions, half of them abort. One committer for all writers commits every file "
+        "batch, about 500 ms after its handoff.",
     ),
     Study(
         "lost_answers",
         "Lost responses, with and without idempotency keys",
         "question",
-        "Checking the catalog and idempotency keys cost little. A blind retry repeats a commit that took effect; the column "
+        "A status check and idempotency keys cost little. A retry without a check repeats a commit that took effect. The column "
         "`duplicates` counts these commits.",
     ),
     Study(
         "failing_requests",
         "Requests that fail permanently",
         "question",
-        "After its job, an append of a container sends five requests until it has committed. If 5% of the requests to a REST "
-        "catalog and its object store fail permanently, 22% of the appends abort. If the SDK resends failed requests, none abort.",
+        "After its job, an append sends five requests until it has committed. If 5% of the requests to a REST catalog and its "
+        "object store fail permanently, 22% of the appends abort. If the SDK resends failed requests, no append aborts.",
     ),
     Study(
         "compaction_interval",
@@ -194,9 +194,8 @@ HEAD = """\
 
 <!-- Made by docs/make_gallery.py. Do not edit. -->
 
-Studies that run in about a minute each, with one figure and the answer that the study prints. Each command below writes all figures
-and, for a sweep, a report. `endive examples` lists the studies; `--full` runs more loads, more seeds and longer runs than the quick
-form.
+Each study on this page runs in about a minute. The page shows one figure of the study and the answer that it prints. Each command below
+writes all figures and, for a sweep, a report. `endive examples` lists the studies. `--full` runs more loads, more seeds and longer runs.
 """
 
 
