@@ -194,8 +194,9 @@ HEAD = """\
 
 <!-- Made by docs/make_gallery.py. Do not edit. -->
 
-Each study on this page runs in about a minute. The page shows one figure of the study and the answer that it prints. Each command below
-writes all figures and, for a sweep, a report. `endive examples` lists the studies. `--full` runs more loads, more seeds and longer runs.
+Each study on this page runs in about a minute. The page shows one figure of the study and the answer that it prints. Each command
+below writes all figures and, for a sweep, a report. `endive examples` lists the studies. `--full` runs more loads, more seeds and
+longer runs.
 """
 
 
