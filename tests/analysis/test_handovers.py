@@ -9,7 +9,7 @@ import pytest
 import tomli_w
 from typer.testing import CliRunner
 
-from endive.analysis.handovers import waiting_of_counts
+from endive.analysis.run_totals import waiting_of_counts
 from endive.main import app
 
 OVERLOADED = "Overloaded: "

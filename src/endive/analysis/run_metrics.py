@@ -12,12 +12,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from endive.analysis import Ints, handovers
+from endive.analysis import Ints
 from endive.analysis.cohort import Transactions, bound_retries, expected_retries_of_counts, success_range
 from endive.analysis.estimates import at_least, at_most
 from endive.analysis.fairness import FAIRNESS, Fairness, fairness_metrics, fairness_of_commits
 from endive.analysis.freshness import FRESHNESS, WITHOUT_DATA
-from endive.analysis.handovers import FileBatches
 from endive.analysis.metric import ABORT_REASONS
 from endive.analysis.order_statistics import MOST_KEPT, Members
 from endive.analysis.percentiles import PERCENTS, Bounded, plain_percentiles, quantile
@@ -44,9 +43,9 @@ ALL = ALL_CLASSES
 """Class and operation of totals; a reserved name."""
 TIME_TO_COMMIT = "time_to_commit"
 """Latency of the whole cohort."""
-PERCENTILES = tuple(
-    f"{name}_p{percent}_ms" for name in (TIME_TO_COMMIT, *LATENCIES, handovers.OLDEST, FRESHNESS) for percent in PERCENTS
-)
+OLDEST = "oldest_handover"
+"""Time from handoff to commit of the oldest file batch of each commit."""
+PERCENTILES = tuple(f"{name}_p{percent}_ms" for name in (TIME_TO_COMMIT, *LATENCIES, OLDEST, FRESHNESS) for percent in PERCENTS)
 
 CONFIGURED = ("cost_per_1000_commits", "cost_per_month", "catalog_utilization", LIMIT_REACHED)
 """Metrics that also depend on the configuration and the summary of a run; rows alone do not determine them."""
@@ -71,7 +70,9 @@ RATES = (
     "retries_per_txn",
     "overhead",
     *FAIRNESS,
-    *handovers.HANDOVERS,
+    "handovers_per_s",
+    "handovers_per_commit",
+    "handover_mean_ms",
     *TABLE_STATE,
     *CONFIGURED,
     *PERCENTILES,
@@ -207,7 +208,7 @@ def _group_metrics(measures: RunMeasures, members: Members) -> dict[str, Any]:
     expected = sum(expected_retries_of_counts(*_alike(ended[number], unfinished[number])) for number in members)
     seconds = measures.window.length_ms / 1000.0
     inside = totals.committing[chosen].sum(axis=0)
-    batches = FileBatches(int(sums[f"{SIZE} in window"]), int(sums[f"{SIZE} of commits"]), sums["batch_time"] + sums[WAIT])
+    handed = sums[f"{SIZE} of commits"]
     over_time = totals.over_time.columns(members, lambda number, started: values.median_in(members, number, started))
     return {
         **{name: counts[name] for name in COUNTS},
@@ -222,10 +223,12 @@ def _group_metrics(measures: RunMeasures, members: Members) -> dict[str, Any]:
         **_bounds(RETRIES, bound_retries(expected, sums["n_retries"], counts["in_flight"], entered)),
         "overhead": _ratio(sums["overhead"], committed),
         **fairness_metrics(_fairness(measures, members), _most_retries(totals, chosen)),
-        **handovers.handover_metrics([batches], committed, seconds),
+        "handovers_per_s": sums[f"{SIZE} in window"] / seconds,
+        "handovers_per_commit": _ratio(handed, committed),
+        "handover_mean_ms": _ratio(sums["batch_time"] + sums[WAIT], handed),
         **totals.states.measure(chosen),
         **dict.fromkeys(CONFIGURED),
-        **_named(handovers.OLDEST, plain_percentiles(values.oldest(members), _SHARES)),
+        **_named(OLDEST, plain_percentiles(values.oldest(members), _SHARES)),
         **_named(FRESHNESS, totals.ages.percentiles(members, _SHARES)),
         **_named(TIME_TO_COMMIT, values.commit_times(members, counts["aborted"]).percentiles(_SHARES)),
         **_latencies(values, members, sums),

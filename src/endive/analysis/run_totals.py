@@ -19,7 +19,6 @@ from endive.analysis.binned_counts import CommittingCounts, NumberCounts, TimeCo
 from endive.analysis.cohort import Transactions
 from endive.analysis.fairness import LosingStreaks
 from endive.analysis.freshness import DATA_START, DataAges
-from endive.analysis.handovers import BATCH_COLUMNS, waiting_of_counts
 from endive.analysis.metric import ABORT_REASONS
 from endive.analysis.order_statistics import CountedValues, KeptValues, Members, Ordered, Values
 from endive.analysis.percentiles import CommitTimes
@@ -32,8 +31,10 @@ from endive.simulation.columns import COUNT_COLUMNS, IO_COLUMNS, STATE_COLUMNS, 
 SUM_COLUMNS = (*COUNT_COLUMNS, *IO_COLUMNS)
 LATENCIES = ("commit_latency", "total_latency")
 """Latencies of the committed transactions of the cohort."""
-SIZE, WAIT, LONGEST = BATCH_COLUMNS
-TOTAL_COLUMNS = (*dict.fromkeys((*SUM_COLUMNS, *TIME_COLUMNS, *LATENCIES, "client", *BATCH_COLUMNS, *STATE_COLUMNS, DATA_START)),)
+SIZE, WAIT, LONGEST = "batch_size", "batch_wait_ms", "batch_longest_wait_ms"
+TOTAL_COLUMNS = (
+    *dict.fromkeys((*SUM_COLUMNS, *TIME_COLUMNS, *LATENCIES, "client", SIZE, WAIT, LONGEST, *STATE_COLUMNS, DATA_START)),
+)
 """Columns of rows that totals need."""
 VALUE_COLUMNS = (*LATENCIES, LONGEST)
 """Columns of rows that percentiles need."""
@@ -271,3 +272,9 @@ class RunValues:
         limits = np.searchsorted(self._in_flight_bins[order], np.arange(self._bins + 1))
         groups, waited = self._in_flight_groups[order], self._waited[order]
         return [(groups[a:b], waited[a:b]) for a, b in pairwise(limits)]
+
+
+def waiting_of_counts(commits: Floats, handed: Floats, longest_ms: Floats, widths_ms: Floats) -> Floats:
+    """Return the mean number of waiting file batches from the commits, their file batches and the sum of their longest waits."""
+    mean = np.divide(longest_ms, commits, out=np.zeros(commits.shape), where=commits > 0)
+    return np.asarray(mean * handed / widths_ms)
