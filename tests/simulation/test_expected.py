@@ -54,6 +54,14 @@ CASES: dict[str, dict[str, Any]] = {
         "catalog": {"type": "append"},
         "workload": {"writers": {"rate": 16.0, **APPENDS}},
     },
+    "merges on many tables": {
+        "catalog": {"num_tables": 200, "num_groups": 1},
+        "workload": {"writers": {"rate": 3.0, "operation": "merge_append"}},
+    },
+    "jobs longer than the run": {
+        "transaction": {"retry": 10, "runtime": {"mean": 600_000, "sigma": 1.0}},
+        "workload": {"writers": {"rate": 3.0, **APPENDS}},
+    },
     "validation beside appends": {
         "storage": {"provider": "s3x", "profile": "2025-06"},
         "workload": {

@@ -9,16 +9,18 @@ its queue. Nothing is timed, so estimates are the same on every machine.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from endive.catalog import AppendCatalog, Catalog
+from endive.catalog import AppendCatalog
 from endive.simulation.columns import IO_COLUMNS
 from endive.simulation.config import SimulationConfig
 from endive.simulation.reference import ReferenceEngine
 from endive.storage import FixedLatency, ProfiledProvider
+from endive.storage.distributions import QuantileDistribution
 from endive.table.operations import VALIDATING
 from endive.workload import PeriodicArrivals, Workload, WorkloadClass, mean_ms
 from endive.workload.classes import ZipfCount
@@ -28,6 +30,8 @@ _TRIED = 5
 _MOST_TABLES_BUILT = 100_000
 """Total number of tables in these runs above which fewer transactions per class run, at least one."""
 _NEVER_MS = 1e15
+_JOBS = 50
+"""Number of job durations, equally likely, by which a class is represented."""
 
 
 @dataclass(frozen=True)
@@ -65,48 +69,93 @@ class _Alone:
 
 @dataclass(frozen=True)
 class _Load:
-    """Class and the rate at which its transactions start."""
+    """Class and the work of one of its transactions without contention."""
 
     cls: WorkloadClass
     alone: _Alone
-    per_s: float
     retries: int
+    wait_s: float
+    """Backoff before a retry."""
+    tables: float
+    seconds: float
+    """Length of the run."""
+
+    @property
+    def is_closed(self) -> bool:
+        """True if the transactions of the class wait for earlier ones."""
+        return self.cls.arrivals.waits or self.cls.arrivals.paced
+
+    def attempts(self, success: float) -> float:
+        """Return the mean number of attempts, of which each succeeds with a probability, in half of the run."""
+        most = 1.0 + 0.5 * self.seconds / max(self.alone.commit_s + self.wait_s, 1e-6)
+        return min(_attempts(success, self.retries + 1), most)
+
+    def committing_s(self, success: float) -> float:
+        """Return the time from the first attempt to the end of the last."""
+        attempts = self.attempts(success)
+        return attempts * self.alone.commit_s + (attempts - 1.0) * self.wait_s
+
+    def per_s(self, success: float) -> float:
+        """Return the rate at which transactions start, averaged over the run: that of closed loops depends on their attempts."""
+        cls, duration_ms = self.cls, 1000.0 * self.seconds
+        active_ms = max(0.0, min(duration_ms, cls.end_ms) - cls.start_ms)
+        if self.is_closed:
+            job_ms = 1000.0 * (self.alone.work_s + self.committing_s(success))
+            per_s = 1000.0 * cls.arrivals.submissions_per_ms(mean_ms, job_ms) * active_ms / duration_ms
+        else:
+            per_s = cls.arrivals.expected_submissions(active_ms) * 1000.0 / duration_ms
+        if cls.committer is not None and cls.committer.round == "all_writers":
+            per_s /= max(cls.arrivals.numbered_writers, 1)
+        if cls.committer is not None:
+            per_s = min(per_s, 1.0 / max(self.alone.commit_s, cls.committer.interval_ms / 1000.0, 1e-3))
+        return per_s
+
+    def commits_per_s(self, success: float) -> float:
+        """Return the rate of commits."""
+        return self.per_s(success) * min(1.0, success * self.attempts(success))
+
+    def job(self) -> tuple[float, float]:
+        """Return the share of transactions whose job ends before the run, and the mean duration of these jobs."""
+        runtime, end_ms = self.cls.runtime, 1000.0 * self.seconds
+        if not isinstance(runtime, QuantileDistribution) or self.alone.work_s <= 0.0:
+            return 1.0, self.alone.work_s
+        times = [runtime.at((k + 0.5) / _JOBS) for k in range(_JOBS)]
+        shares = [max(0.0, 1.0 - time / end_ms) for time in times]
+        ended = sum(shares)
+        return ended / _JOBS, sum(map(operator.mul, times, shares)) / max(ended, 1e-12) / 1000.0
 
 
 def expected_work(config: SimulationConfig) -> ExpectedWork:
     """Estimate the work of one run of a configuration."""
     seconds = max(config.duration_ms, 0.0) / 1000.0
-    loads = [_load(config, cls) for cls in config.workload.config.workload_classes]
-    pointers = len(set(config.workload.config.groups))
     total = ExpectedWork()
-    if not loads or seconds == 0.0:
+    if seconds == 0.0:
         return total
-    log = isinstance(config.catalog, AppendCatalog)
-    success = _attempt_success(loads, config.workload.config.num_tables if log else pointers)
-    tries = _tries(config.catalog, loads, success, pointers, seconds)
-    commits_per_s = sum(load.per_s for load in loads) / max(pointers, 1)
+    loads = [_load(config, cls, seconds) for cls in config.workload.config.workload_classes]
+    pointers = len(set(config.workload.config.groups))
+    if not loads:
+        return total
+    tables = config.workload.config.num_tables
+    pace = _log_pace(config)
+    is_log = isinstance(config.catalog, AppendCatalog)
+    success = _attempt_success(loads, tables if is_log else pointers, math.inf if pace is None else pace.records_per_s)
+    log = _Log() if pace is None else _log(pace, loads, success, pointers, seconds)
+    changes_per_s = sum(load.commits_per_s(success) * load.tables for load in loads) / max(tables, 1)
     for load in loads:
-        total += _class_work(config, load, success, commits_per_s, tries, seconds)
+        total += _class_work(config, load, success, changes_per_s, log, seconds)
     return total
 
 
-def _load(config: SimulationConfig, cls: WorkloadClass) -> _Load:
-    alone = _try_alone(config, cls)
-    per_s = _rate_per_s(cls, alone, config.duration_ms)
-    if cls.committer is not None and cls.committer.round == "all_writers":
-        per_s /= max(cls.arrivals.numbered_writers, 1)
-    if cls.committer is not None:
-        per_s = min(per_s, 1.0 / max(alone.commit_s, cls.committer.interval_ms / 1000.0, 1e-3))
-    return _Load(cls, alone, per_s, config.max_retries_of(cls))
-
-
-def _rate_per_s(cls: WorkloadClass, alone: _Alone, duration_ms: float) -> float:
-    """Return the rate at which transactions start, per second, averaged over the run."""
-    active_ms = max(0.0, min(duration_ms, cls.end_ms) - cls.start_ms)
-    if cls.arrivals.waits or cls.arrivals.paced:
-        job_ms = 1000.0 * (alone.work_s + alone.commit_s)
-        return 1000.0 * cls.arrivals.submissions_per_ms(mean_ms, job_ms) * active_ms / duration_ms
-    return cls.arrivals.expected_submissions(active_ms) * 1000.0 / duration_ms
+def _load(config: SimulationConfig, cls: WorkloadClass, seconds: float) -> _Load:
+    backoff = config.policy_of(cls).backoff
+    retries = config.max_retries_of(cls)
+    tables = 1.0 if isinstance(cls.tables_per_txn, ZipfCount) else float(cls.tables_per_txn)
+    wait_ms = 0.0
+    if backoff.enabled and retries:
+        wait_ms = fmean(min(backoff.base_ms * backoff.multiplier**retry, backoff.max_ms) for retry in range(min(retries, 100)))
+    return _Load(
+        cls, _try_alone(config, cls), retries, wait_ms / 1000.0, min(tables, float(config.workload.config.num_tables)), seconds
+    )
 
 
 def _try_alone(config: SimulationConfig, cls: WorkloadClass) -> _Alone:
@@ -135,16 +184,20 @@ def _try_alone(config: SimulationConfig, cls: WorkloadClass) -> _Alone:
     )
 
 
-def _attempt_success(loads: Sequence[_Load], pointers: int) -> float:
-    """Return the fraction of attempts that succeed: p = 1 / (1 + v W), where v depends on the load, p and the retry limit."""
-    rate = sum(load.per_s for load in loads) / pointers
-    window = sum(load.per_s * load.alone.commit_s for load in loads) / max(sum(load.per_s for load in loads), 1e-12)
-    retries = max(load.retries for load in loads)
+def _attempt_success(loads: Sequence[_Load], pointers: int, closed_per_s: float) -> float:
+    """Return the fraction of attempts that succeed: p = 1 / (1 + v W), where v depends on the load, p and the retry limit.
+
+    ``closed_per_s`` is the largest rate of attempts of closed loops on a pointer.
+    """
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = (low + high) / 2.0
-        attempts = _attempts(middle, retries + 1)
-        if 1.0 / (1.0 + rate * attempts * window) > middle:
+        attempts = [load.per_s(middle) * load.attempts(middle) / pointers for load in loads]
+        closed = sum(per_s for load, per_s in zip(loads, attempts, strict=True) if load.is_closed)
+        share = min(1.0, closed_per_s / closed) if closed > 0.0 else 1.0
+        shares = [share if load.is_closed else 1.0 for load in loads]
+        committing = sum(a * b * load.alone.commit_s for a, b, load in zip(attempts, shares, loads, strict=True))
+        if 1.0 / (1.0 + committing) > middle:
             low = middle
         else:
             high = middle
@@ -156,41 +209,76 @@ def _attempts(success: float, limit: int) -> float:
     return float(limit) if success <= 1e-9 else (1.0 - (1.0 - success) ** limit) / success
 
 
-def _tries(catalog: Catalog, loads: Sequence[_Load], success: float, pointers: int, seconds: float) -> float:
-    """Return the mean number of records that a transaction sends to a log.
+@dataclass(frozen=True)
+class _Log:
+    """Records that a transaction sends to a log on average, and the share of their rate at which closed loops can run."""
 
-    The log accepts one record per append latency (per rejection latency, if that is much longer); further transactions resend their
-    record, once per rejection latency.
+    tries: float = 1.0
+    closed_share: float = 1.0
+
+
+@dataclass(frozen=True)
+class _LogPace:
+    """Time of an append to a log and of a rejected one."""
+
+    append_s: float
+    refused_s: float
+
+    @property
+    def records_per_s(self) -> float:
+        """One record per append latency, or per rejection latency if that is much longer."""
+        return 1.0 / self.refused_s if self.refused_s > 2.0 * self.append_s else 1.0 / self.append_s
+
+
+def _log_pace(config: SimulationConfig) -> _LogPace | None:
+    """Return the pace of the log of the catalog, or of the manifest lists that are appended to; None without a log."""
+    catalog = config.catalog
+    storage = catalog.storage if isinstance(catalog, AppendCatalog) else config.storage_provider if config.ml_append_mode else None
+    if not isinstance(storage, ProfiledProvider) or storage.profile.append is None:
+        return None
+    append_s = max(mean_ms(storage.profile.append) / 1000.0, 1e-6)
+    return _LogPace(append_s, max(mean_ms(storage.profile.failed_append or storage.profile.append) / 1000.0, append_s))
+
+
+def _log(pace: _LogPace, loads: Sequence[_Load], success: float, pointers: int, seconds: float) -> _Log:
+    """Estimate the load of a log.
+
+    Transactions whose record the log cannot accept resend it, once per rejection latency. Open arrivals wait in ever greater
+    numbers; of closed loops, all clients wait.
     """
-    if not isinstance(catalog, AppendCatalog) or not isinstance(catalog.storage, ProfiledProvider):
-        return 1.0
-    profile = catalog.storage.profile
-    assert profile.append is not None
-    append_s = max(mean_ms(profile.append) / 1000.0, 1e-6)
-    refused_s = max(mean_ms(profile.failed_append or profile.append) / 1000.0, append_s)
-    per_s = sum(load.per_s for load in loads) / pointers
+    closed = [load for load in loads if load.is_closed]
+    open_per_s = sum(load.per_s(success) for load in loads if not load.is_closed) / pointers
+    closed_per_s = sum(load.per_s(success) for load in closed) / pointers
+    per_s = open_per_s + closed_per_s
     records = _attempts(success, 1 + max(load.retries for load in loads))
-    capacity = 1.0 / refused_s if refused_s > 2.0 * append_s else 1.0 / append_s
+    capacity = pace.records_per_s
     if per_s * records < capacity:
-        return records * (1.0 + per_s * records * append_s / max(1.0 - per_s * records / capacity, 0.02))
-    waiting = (per_s - capacity / records) * seconds / 2.0
-    return records + waiting / refused_s / per_s
+        return _Log(records * (1.0 + per_s * records * pace.append_s / max(1.0 - per_s * records / capacity, 0.02)))
+    room_per_s = max(capacity / records - open_per_s, 0.0)
+    waiting = max(open_per_s - capacity / records, 0.0) * seconds / 2.0
+    waiting += sum(load.cls.arrivals.numbered_writers for load in closed) / pointers
+    share = min(1.0, room_per_s / closed_per_s) if closed else 1.0
+    return _Log(records + waiting / pace.refused_s / max(open_per_s + closed_per_s * share, 1.0 / seconds), share)
 
 
 def _class_work(
-    config: SimulationConfig, load: _Load, success: float, commits_per_s: float, tries: float, seconds: float
+    config: SimulationConfig, load: _Load, success: float, changes_per_s: float, log: _Log, seconds: float
 ) -> ExpectedWork:
+    """Estimate the work of a class. ``changes_per_s`` is the rate at which a table changes."""
     alone = load.alone
-    first = success
+    ended, work_s = load.job()
     path = config.policy_of(load.cls).path
+    first = success
     if not path.refreshes_first:
-        first = success / (1.0 + commits_per_s * alone.work_s)
-    attempts = 1.0 + (1.0 - first) * _attempts(success, load.retries)
-    between = min(commits_per_s * (alone.work_s + attempts * alone.commit_s), commits_per_s * seconds)
+        first = success / (1.0 + changes_per_s * load.tables * work_s)
+    attempts = min(1.0 + (1.0 - first) * _attempts(success, load.retries), 1.0 + load.attempts(success))
+    between = load.tables * min(changes_per_s * (work_s + load.committing_s(success)), changes_per_s * seconds)
     history = alone.history_reads * between * (attempts if path.keeps_files else 1.0)
-    transactions = load.per_s * seconds
-    steps = alone.steps * attempts + (tries - 1.0) + history
-    accesses = alone.accesses * attempts + history
+    transactions = load.per_s(success) * seconds
+    if load.is_closed:
+        transactions = max(transactions * log.closed_share, float(load.cls.arrivals.numbered_writers))
+    steps = ended * (alone.steps * attempts + history) + (log.tries - 1.0)
+    accesses = ended * (alone.accesses * attempts + history)
     return ExpectedWork(transactions, transactions * steps, transactions * accesses, transactions * _picks(config, load.cls))
 
 

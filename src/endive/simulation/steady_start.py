@@ -50,12 +50,15 @@ def _commits_by_table(config: SimulationConfig, commit_ms: float) -> list[list[C
     tables: list[list[CommitRate]] = [[] for _ in range(config.workload.config.num_tables)]
     for cls in config.workload.config.workload_classes:
         path, settings = config.policy_of(cls).path, cls.settings or OperationSettings()
+        rates: dict[tuple[type[Transaction], float], CommitRate] = {}  # tables of equal rates share one
         for operation, table, per_ms in _rates(config, cls, commit_ms):
             if issubclass(operation, RewriteFilesTransaction):
                 per_ms *= settings.commits_per_job
             if per_ms > 0.0 and not issubclass(operation, ReadOnlyTransaction):
-                traits = path.snapshots(operation.operation_type, settings)
-                tables[table].append(CommitRate(traits, per_ms, cls.arrivals.period_ms is not None))
+                if (operation, per_ms) not in rates:
+                    traits = path.snapshots(operation.operation_type, settings)
+                    rates[operation, per_ms] = CommitRate(traits, per_ms, cls.arrivals.period_ms is not None)
+                tables[table].append(rates[operation, per_ms])
     return tables
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from endive.arithmetic.manifests import ALL_MANIFESTS, NO_SNAPSHOT, merged_size
 from endive.randomness import RandomSource
@@ -16,7 +17,7 @@ from endive.table.files import TableFiles, TableModel
 from endive.table.traits import Traits
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CommitRate:
     """Rate of commits of one operation to a table. ``is_regular``: constant intervals; otherwise a Poisson process."""
 
@@ -25,23 +26,31 @@ class CommitRate:
     per_ms: float
     is_regular: bool = False
 
-    @property
+    @cached_property
     def snapshots(self) -> int:
         """Number of snapshots that a commit creates."""
         return sum(each.kind != NO_SNAPSHOT for each in self.traits)
 
-    @property
+    @cached_property
     def replaces_all(self) -> bool:
         """True if a commit replaces all manifests of the table."""
         return any(each.hits == ALL_MANIFESTS for each in self.traits)
 
     def added(self, deletes: bool) -> int:
         """Return the number of data manifests or delete manifests that a commit adds."""
-        return sum(each.deletes if deletes else each.data for each in self.traits)
+        return self._added[deletes]
 
     def merges(self, deletes: bool) -> bool:
         """Return whether a commit merges data manifests or delete manifests."""
-        return any(each.merges and (each.deletes or not deletes) for each in self.traits)
+        return self._merges[deletes]
+
+    @cached_property
+    def _added(self) -> tuple[int, int]:
+        return sum(each.data for each in self.traits), sum(each.deletes for each in self.traits)
+
+    @cached_property
+    def _merges(self) -> tuple[bool, bool]:
+        return any(each.merges for each in self.traits), any(each.merges and each.deletes for each in self.traits)
 
 
 def steady_files(
