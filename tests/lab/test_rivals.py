@@ -10,8 +10,8 @@ import pytest
 from endive.config.load import check_document
 from endive.config.schema import Document
 from endive.lab import LabError
-from endive.lab.open_lab import Lab
-from endive.lab.rivals import RivalCommit, commit_rival, parse_table, plan_rivals, run_rivals
+from endive.lab.open_lab import BUCKET, Lab, LabSettings, open_lab
+from endive.lab.rivals import RivalCommit, commit_rival, keep_committing, parse_table, plan_rivals, run_rivals
 from tests.lab.labs import ROWS, make_table, rest_catalog
 
 
@@ -92,3 +92,21 @@ class TestCommits:
         times = [each.time_ms for each in lab.recording.requests() if each.client == "rival:others"]
         assert times[1] - times[0] >= 59.0
         assert times[2] - times[0] >= 119.0
+
+    def test_that_fail_do_not_end_the_lab(self) -> None:
+        """Rivals ran out of memory, and the lab ended with their exception, without a recording."""
+        notes: list[str] = []
+        with open_lab(LabSettings(memory_bytes=100_000)) as lab:
+            make_table(rest_catalog(lab))
+            lab.store.write(BUCKET, "all", bytes(100_000 - lab.store.used_bytes))
+            plan = [RivalCommit(0.0, 0, "others", "append")]
+            with keep_committing(lab, plan, [(("db",), "events")], notes.append) as running:
+                running.exception(timeout=60)
+        assert len(notes) == 1
+        assert "raise --memory" in notes[0]
+
+    def test_that_wait_end_with_the_lab(self, lab: Lab) -> None:
+        notes: list[str] = []
+        with keep_committing(lab, [RivalCommit(0.0, 0, "others", "append")], [(("db",), "missing")], notes.append) as running:
+            pass
+        assert (running.cancelled(), notes) == (True, [])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import shlex
 import signal
 import sys
@@ -121,24 +119,13 @@ def _rivals(
     if document is None:
         yield
         return
-    from endive.lab.objects import StoreError
-    from endive.lab.rivals import parse_table, plan_rivals, run_rivals
-    from endive.lab.table_catalog import CatalogError
+    from endive.lab.rivals import keep_committing, parse_table, plan_rivals
 
     names = [parse_table(name) for name in tables]
     plan = plan_rivals(document, job, seed)
     output.note(f"{len(plan)} commits of rivals are planned; they start when {tables[0]} exists")
-    running = asyncio.run_coroutine_threadsafe(run_rivals(opened, plan, names), opened.loop)
-    try:
+    with keep_committing(opened, plan, names, output.note):
         yield
-    finally:
-        running.cancel()
-        try:
-            running.result(timeout=5)
-        except (CatalogError, StoreError) as error:
-            output.note(f"rivals stopped before the end of the plan: {error}")
-        except (concurrent.futures.CancelledError, TimeoutError):
-            pass
 
 
 def _show(output: Output, opened: Lab, files: Sequence[Path], code: int, tables: Sequence[str]) -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any
 
 from endive.lab import LabError
 
 _GRACE_S = 5.0
+_POLL_S = 0.02
 _SIGNAL_BASE = 128
 """Exit code of a shell for a child that a signal ended, before the number of the signal."""
 
@@ -35,14 +40,60 @@ def child_process(
 
 
 def end_child(child: subprocess.Popen[bytes]) -> None:
-    """Ask a child to end, and kill it if it does not."""
-    if child.poll() is None:
-        child.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            child.wait(_GRACE_S)
+    """Ask a child and its descendants to end, and kill those that do not. Nothing is done to the descendants of an ended child."""
+    if child.poll() is not None:
+        return
+    below = _descendants(child.pid)
+    child.terminate()
+    _send(signal.SIGTERM, below)
+    end_s = time.monotonic() + _GRACE_S
+    while (child.poll() is None or _running(below)) and time.monotonic() < end_s:
+        time.sleep(_POLL_S)
     if child.poll() is None:
         child.kill()
+    _send(signal.SIGKILL, below)
     child.wait()
+
+
+@dataclass(frozen=True)
+class _Process:
+    """Process by its number and the time of its start, because numbers are reused."""
+
+    number: int
+    started: str
+
+
+def _send(number: signal.Signals, processes: Iterable[_Process]) -> None:
+    """Send a signal to those of the processes that still run."""
+    for each in _running(processes):
+        with suppress(OSError):
+            os.kill(each.number, number)
+
+
+def _running(processes: Iterable[_Process]) -> list[_Process]:
+    """Return those of the processes that still run."""
+    running = {process for process, _ in _processes()}
+    return [each for each in processes if each in running]
+
+
+def _descendants(number: int) -> list[_Process]:
+    """Return the processes below a process, on Linux; the command may be a shell that runs the job."""
+    parents = list(_processes())
+    found: list[_Process] = []
+    numbers = {number}
+    while below := [each for each, parent in parents if parent in numbers and each not in found]:
+        found += below
+        numbers = {each.number for each in below}
+    return found
+
+
+def _processes() -> Iterator[tuple[_Process, int]]:
+    """Return the processes of the machine with their parents, without those that have ended and are not waited for."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, ValueError, IndexError):
+            fields = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            if fields[0] != "Z":
+                yield _Process(int(path.parent.name), fields[19]), int(fields[1])
 
 
 def exit_code(child: subprocess.Popen[bytes]) -> int:

@@ -9,7 +9,9 @@ import asyncio
 import io
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,12 +24,14 @@ from endive.config.build import build_simulation_config
 from endive.config.schema import Document
 from endive.lab import LabError
 from endive.lab.exchange import CATALOG, COMMIT, Event, Request
+from endive.lab.objects import StoreError
 from endive.lab.open_lab import Lab
-from endive.lab.table_catalog import Commit, Identifier, TableState, name_of, parse_commit, split_location
+from endive.lab.table_catalog import CatalogError, Commit, Identifier, TableState, name_of, parse_commit, split_location
 from endive.simulation import Simulation
 
 _MAIN = "main"
 _POLL_S = 0.02
+_END_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,24 @@ async def run_rivals(lab: Lab, plan: Sequence[RivalCommit], tables: Sequence[Ide
             await asyncio.sleep(delay_s)
         done += commit_rival(lab, tables[rival.table], rival.rival, rival.operation)
     return done
+
+
+@contextmanager
+def keep_committing(
+    lab: Lab, plan: Sequence[RivalCommit], tables: Sequence[Identifier], note: Callable[[str], None]
+) -> Iterator[Future[int]]:
+    """Commit the snapshots at their times while the block runs; ``note`` receives the reason if they stop before."""
+    running = asyncio.run_coroutine_threadsafe(run_rivals(lab, plan, tables), lab.loop)
+    try:
+        yield running
+    finally:
+        running.cancel()
+        try:
+            running.result(timeout=_END_S)
+        except (CatalogError, StoreError) as error:
+            note(f"rivals stopped before the end of the plan: {error}")
+        except (CancelledError, TimeoutError):
+            pass
 
 
 def commit_rival(lab: Lab, identifier: Identifier, rival: str, operation: str) -> bool:
