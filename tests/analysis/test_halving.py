@@ -109,6 +109,17 @@ def test_what_does_not_meet_the_condition_on_average_is_no_advice() -> None:
     assert tune(Synthetic(planted(7), 1, standing=standing), 26, REFERENCES, PLAN).best == 9
 
 
+def test_the_current_settings_stay_if_only_they_meet_the_condition() -> None:
+    """Candidates that the rounds kept may violate it with the new seeds of the final comparison."""
+
+    def evaluate(candidate: int, seeds: Sequence[int]) -> Measured:
+        is_final = seeds[0] >= PLAN.rounds[-1]
+        keeps = not is_final or candidate == 0
+        return Measured(tuple(Cost(*[100.0 + 9.0 * (candidate == 0)] * 2) for _ in seeds), "holds" if keeps else "open", keeps)
+
+    assert tune(evaluate, 26, REFERENCES, PLAN).best == 0
+
+
 def test_the_same_trial_has_the_same_outcome() -> None:
     costs = [100.0 + candidate % 5 for candidate in range(26)]
     assert tune(Synthetic(costs, 5), 26, REFERENCES, PLAN) == tune(Synthetic(costs, 5), 26, REFERENCES, PLAN)

@@ -292,7 +292,7 @@ def tune(
         left = search.refine(left, moves)
     search.report(0, len({*left, *references}))
     finals, reached = _compare_finals(evaluate, left, references, plan)
-    best = _choose_best(left, finals)
+    best = _choose_best([*left, *references], finals)
     if finals[best].condition_rank > 0:
         return Tuned(None, search.last_round, search.chosen_by, finals, {}, reached)
     advantages = {other: advantage_of(finals[best], found) for other, found in finals.items() if other != best}
