@@ -12,15 +12,14 @@ from endive.runs.execute import complete_run
 from endive.runs.plan import plan_sweep, remaining_work
 from endive.runs.study_records import keep_study
 from tests.cli import invoke
-from tests.pipeline.sweeps import TEXT
+from tests.pipeline.sweeps import write_sweep
 
-STUDY = TEXT.replace('"catalog.num_tables" = [1, 4]', '[scenario."twice as long".set]\ntransaction.runtime.mean = 40')
+SCENARIO = '[scenario."twice as long".set]\ntransaction.runtime.mean = 40'
 
 
 def begun(tmp_path: Path, runs: int) -> Path:
     """A study of which so many runs are done."""
-    path, root = tmp_path / "study.toml", tmp_path / "out"
-    path.write_text(STUDY.format(last_seed=0, duration_ms=500.0))
+    path, root = write_sweep(tmp_path, 'seeds = "0-0"', "[20, 50, 80]", 500.0, SCENARIO), tmp_path / "out"
     sweep = Sweep(path)
     plan = plan_sweep(sweep)
     keep_study(root, sweep, plan)

@@ -9,7 +9,7 @@ import pytest
 from endive.config import ConfigError
 from endive.config.precision import MOST_SEEDS, PILOT_SEEDS, Precision, parse_precision
 from endive.config.sweep_file import Sweep
-from tests.pipeline.sweeps import TEXT
+from tests.pipeline.sweeps import write_sweep
 
 
 @pytest.mark.parametrize(
@@ -43,10 +43,7 @@ def test_a_pilot_has_no_more_seeds_than_allowed() -> None:
 
 
 def study(folder: Path, about: str = "", quick: str = "") -> Path:
-    path = folder / "study.toml"
-    text = TEXT.format(last_seed=1, duration_ms=100.0).replace('seeds = "0-1"', about)
-    path.write_text(f"{text}\n[quick]\n{quick}")
-    return path
+    return write_sweep(folder, about, "[20, 50, 80]", 100.0, f"[quick]\n{quick}")
 
 
 def test_a_sweep_has_the_precision_of_the_command_line_of_quick_or_of_the_file(tmp_path: Path) -> None:
