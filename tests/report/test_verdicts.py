@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from endive.analysis.cohort import Pairs
+from endive.analysis.conditions import Subject
 from endive.analysis.contrasts import (
     Difference,
     estimate_seeds_needed,
@@ -13,7 +14,9 @@ from endive.analysis.contrasts import (
     paired_difference,
     with_least_width,
 )
-from endive.report.comparison import Side, group_runs
+from endive.analysis.run_metrics import empty_metrics
+from endive.analysis.warmup import Window
+from endive.report.comparison import Side, compare_sides, group_runs
 from endive.report.verdicts import describe_difference, describe_pairs, explain_aborts, format_signed_change
 
 
@@ -101,3 +104,27 @@ def test_a_side_that_fails_names_its_abort_reasons() -> None:
     assert explain_aborts([passing, failing]) == [
         "B: 90% of transactions abort (25% max retries exceeded, 75% validation exception)."
     ]
+
+
+def _side(name: str, success: float, in_flight: int) -> Side:
+    """A side of three seeds with this success, plus a small noise, and this number of transactions in flight of 1,000."""
+    window = Window(600_000.0, 100_000.0, 600_000.0, "runtimes", True, None)
+    rows = []
+    for seed in range(3):
+        committed = round(1000 * success) + seed
+        row = {"seed": seed, "workload_class": "all", "operation_type": "all", "transactions": 1000, "in_flight": in_flight}
+        row |= {"committed": committed, "aborted": 1000 - committed - in_flight}
+        times = {"warmup_ms": 100_000.0, "window_ms": 500_000.0, "duration_ms": 600_000.0}
+        times |= {"warmup_by": "runtimes", "warmup_settled": True, "needed_ms": None}
+        rows.append({**empty_metrics(window), **times, **row, "success_rate": (committed + in_flight / 2.0) / 1000.0})
+    return Side(f"{name}.toml", name, group_runs(rows), "1")
+
+
+@pytest.mark.parametrize(("in_flight", "clear"), [(0, True), (120, False)])
+def test_transactions_in_flight_leave_the_best_open(in_flight: int, clear: bool) -> None:
+    """Half of the alternatives did not differ significantly, and the best was "significantly better than all others"."""
+    sides = [_side("a", 0.85, in_flight), _side("b", 0.80, in_flight), _side("c", 0.40, in_flight)]
+    (ranking,) = compare_sides(sides, [Subject("success_rate", "all")]).rankings
+    assert ranking.best is not None
+    assert (ranking.best.name, ranking.best.clear) == ("a", clear)
+    assert ranking.best.rivals == (() if clear else ("b",))

@@ -296,11 +296,15 @@ def _find_leader(sides: Sequence[Side], subject: Subject, estimates: Mapping[str
         values[side.name] = [found.get(seed, math.inf) for seed in seeds]
     if len(seeds) < 2 or not values or not all(math.isfinite(value) for each in values.values() for value in each):
         return None
-    least = find_least_width(sides, subject, contrasts.confidence_of_each(len(sides) - 1))
-    best = contrasts.best_of(values, subject.metric, least_width=least)
-    bounds = [name for name, each in estimates.items() if each.kind != "number" and each.low <= estimates[best.name].high]
-    rivals = (*best.rivals, *bounds)
-    return Leader(best.name, not rivals and best.clear, rivals)
+    leader = contrasts.best_of(values, subject.metric).name
+    best = next(side for side in numbers if side.name == leader)
+    confidence = contrasts.confidence_of_each(len(sides) - 1)
+    leads = {
+        side.name: _estimate_difference(side, best, pair_seeds(side, best), subject, confidence) for side in numbers if side != best
+    }
+    close = [name for name, lead in leads.items() if lead is None or not lead.is_significant]
+    bounds = [name for name, each in estimates.items() if each.kind != "number" and each.low <= estimates[leader].high]
+    return Leader(leader, not close and not bounds, (*close, *bounds))
 
 
 def list_subjects(sides: Sequence[Side], metrics: Sequence[str]) -> list[Subject]:
@@ -352,11 +356,6 @@ def _find_least_width(metric: str, sides: Sequence[Sequence[Mapping[str, Any]]],
     if metric.endswith("_per_s"):
         return contrasts.least_rate_width(window.length_ms / 1000.0 * min(len(side) for side in sides), confidence)
     return 0.0
-
-
-def find_least_width(sides: Sequence[Side], subject: Subject, confidence: float = CONFIDENCE) -> float:
-    """Return the minimum half width of a difference between two sides, which applies even if all seeds agree."""
-    return _find_least_width(subject.metric, [_select_rows(side, subject) for side in sides], sides[0].window, confidence)
 
 
 def _halve_success_range(rows: Sequence[Mapping[str, Any]]) -> float:
