@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from endive.analysis.cohort import Pairs
@@ -114,7 +116,7 @@ def _side(name: str, success: float, in_flight: int) -> Side:
         committed = round(1000 * success) + seed
         row = {"seed": seed, "workload_class": "all", "operation_type": "all", "transactions": 1000, "in_flight": in_flight}
         row |= {"committed": committed, "aborted": 1000 - committed - in_flight}
-        times = {"warmup_ms": 100_000.0, "window_ms": 500_000.0, "duration_ms": 600_000.0}
+        times: dict[str, Any] = {"warmup_ms": 100_000.0, "window_ms": 500_000.0, "duration_ms": 600_000.0}
         times |= {"warmup_by": "runtimes", "warmup_settled": True, "needed_ms": None}
         rows.append({**empty_metrics(window), **times, **row, "success_rate": (committed + in_flight / 2.0) / 1000.0})
     return Side(f"{name}.toml", name, group_runs(rows), "1")
