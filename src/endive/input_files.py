@@ -9,6 +9,7 @@ import gzip
 import io
 import json
 import os
+import re
 import stat
 import tomllib
 import zlib
@@ -23,6 +24,9 @@ _LONGEST = 200
 """Maximum number of characters of a value in an error message."""
 DEEPEST = 64
 """Maximum depth of nested tables and lists."""
+_PREDICATE = re.compile(
+    r"(\(line \d+\) )?(is|are|has|should|must|needs|does|cannot|contains|unpacks|applies|contradicts|excludes|loads) "
+)
 
 
 class UnreadableError(ValueError):
@@ -69,6 +73,18 @@ def is_text(value: str) -> bool:
 def in_short(text: str) -> str:
     """Return a value of a file for an error message, cut where it is long."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text):,} characters)"
+
+
+def is_predicate(message: str) -> bool:
+    """Return whether a message is the predicate of a sentence, such as ``is missing``."""
+    return _PREDICATE.match(message) is not None
+
+
+def state(subject: str, message: str, *, is_key: bool = False) -> str:
+    """Return a sentence about a file, an option or a key: ``FILE is not a file`` or ``FILE: no such file``."""
+    if not is_predicate(message):
+        return f"{subject}: {message}"
+    return f"`{subject}` {message}" if is_key else f"{subject} {message}"
 
 
 def unpacked(content: bytes, most_bytes: int) -> bytes:

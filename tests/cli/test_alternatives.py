@@ -125,13 +125,13 @@ def test_conditions_are_judged_for_every_alternative(study: Path) -> None:
     ("arguments", "message"),
     [
         (("a.toml",), "compare needs at least two sources: pass a second configuration, or a study with [scenario.NAME]"),
-        (("study.toml", "--set-b", "transaction.retry=3"), "--set-b: needs exactly two"),
+        (("study.toml", "--set-b", "transaction.retry=3"), "--set-b needs exactly two"),
         (("study.toml", "--question", "sucess"), "unknown metric 'sucess'; did you mean 'success'?"),
         (("study.toml", "--seeds", "2", "--question", "success(ingst)"), "unknown class 'ingst'; did you mean 'ingest'?"),
         (("plain.toml",), "add a table [scenario.NAME] for each alternative"),
         (("axes.toml",), "compare the scenarios at one point with --set transaction.retry=..."),
         (("stored",), "expected one study that varies only scenarios"),
-        (("a.toml", "a.toml", "--quick"), "--quick: needs a study with scenarios"),
+        (("a.toml", "a.toml", "--quick"), "--quick needs a study with scenarios"),
     ],
 )
 def test_wrong_calls_end_with_2(study: Path, arguments: tuple[str, ...], message: str) -> None:

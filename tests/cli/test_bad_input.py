@@ -27,34 +27,34 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("arguments", "message"),
     [
         (["nowhere.toml"], "nowhere.toml: no such file"),
-        (["adir"], "adir: cannot be read: Is a directory"),
-        (["no.toml"], "no.toml: is not TOML: Invalid value (at line 1, column 5)"),
-        (["latin.toml"], "latin.toml: is not UTF-8 text"),
+        (["adir"], "adir cannot be read: Is a directory"),
+        (["no.toml"], "no.toml is not TOML: Invalid value (at line 1, column 5)"),
+        (["latin.toml"], "latin.toml is not UTF-8 text"),
         (["run.toml", "--set", "retry"], "--set: 'retry' must have the form key=value"),
         (["run.toml", "--set", "=3"], "--set: '=3' must have the form key=value"),
         (
             ["run.toml", "--set", "transaction.retries=3"],
-            "run.toml: transaction.retries: no such key; did you mean 'max_retries'?",
+            "run.toml: transaction.retries: unknown key; did you mean 'max_retries'?",
         ),
         (
             ["run.toml", "--set", "transaction.retry.x=3"],
-            "run.toml: transaction.retry: should be a valid integer",
+            "run.toml: `transaction.retry` should be a valid integer",
         ),
         (
             ["run.toml", "--set", "storage.provider.x=3"],
-            "run.toml: storage.provider.x: cannot be set: a parent key is not a table (is 3)",
+            "run.toml: `storage.provider.x` cannot be set: a parent key is not a table (got 3)",
         ),
         (
             ["run.toml", "--set", "storage.provider=azur"],
-            "run.toml: storage.provider: unknown provider; did you mean 'azure'? (is 'azur')",
+            "run.toml: storage.provider: unknown provider; did you mean 'azure'? (got 'azur')",
         ),
         (
             ["run.toml", "--set", "storage.provider=s3", "--set", "catalog.type=append"],
-            "run.toml: catalog.type: append needs a provider with append support; 's3' has none (is 'append')",
+            "run.toml: catalog.type: append needs a provider with append support; 's3' has none (got 'append')",
         ),
         (
             ["run.toml", "--set", "simulation.duration_ms=nan"],
-            "run.toml: simulation.duration_ms: should be a finite number (is nan)",
+            "run.toml: `simulation.duration_ms` should be a finite number (got nan)",
         ),
     ],
 )
@@ -98,10 +98,10 @@ def test_errors_as_json() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--out", "afile"], "afile: is a file, but must be a directory"),
-        (["--out", "afile/below"], "afile: is a file, but must be a directory"),
-        (["--set", "simulation.output_path=afile/results.parquet"], "afile: is a file, but must be a directory"),
-        (["--set", "simulation.output_path=adir"], "adir: is not a result of endive, and is not replaced"),
+        (["--out", "afile"], "afile is a file, but must be a directory"),
+        (["--out", "afile/below"], "afile is a file, but must be a directory"),
+        (["--set", "simulation.output_path=afile/results.parquet"], "afile is a file, but must be a directory"),
+        (["--set", "simulation.output_path=adir"], "adir is not a result of endive, and is not replaced"),
         (["--set", "experiment.label=exp", "--out", "afile"], "afile: "),
     ],
 )
@@ -188,4 +188,4 @@ def test_a_place_that_cannot_be_written_to_is_reported_before_anything_is_run(
     assert result.exit_code == 1
     assert result.stdout == ""
     assert len(result.stderr.splitlines()) == 1
-    assert "afile: is a file, but must be a directory" in result.stderr
+    assert "afile is a file, but must be a directory" in result.stderr

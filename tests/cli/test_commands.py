@@ -158,7 +158,7 @@ def test_validate_names_the_experiment() -> None:
     first, *warnings = invoke("validate", "run.toml").stdout.splitlines()
     data = strict(invoke("validate", "run.toml", "--json").stdout)
     assert first == f"run.toml: valid, experiment {data['experiment_hash']}"
-    assert [line.split(": ")[1] for line in warnings] == ["transaction.real_conflict_probability", "transaction.commit_path"]
+    assert [line.split("`")[1] for line in warnings] == ["transaction.real_conflict_probability", "transaction.commit_path"]
     assert data["valid"] is True
     assert data["parameters"]["transaction"]["retry"] == 10
 

@@ -294,9 +294,9 @@ def test_conditions_are_judged_over_seeds(here: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--seeds", "3"), "--seeds: needs a condition (--fail-if)"),
-        (("--seeds", "3", "--seed", "1", "--fail-if", "success < 1%"), "--seeds: excludes --seed"),
-        (("--junit", "out.xml"), "--junit: needs a condition (--fail-if)"),
+        (("--seeds", "3"), "--seeds needs a condition (--fail-if)"),
+        (("--seeds", "3", "--seed", "1", "--fail-if", "success < 1%"), "--seeds excludes --seed"),
+        (("--junit", "out.xml"), "--junit needs a condition (--fail-if)"),
     ],
 )
 def test_options_of_conditions_need_a_condition(arguments: tuple[str, ...], message: str, here: Path) -> None:

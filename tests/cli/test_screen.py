@@ -79,7 +79,7 @@ def test_a_missing_library_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     result = invoke("screen", "load.toml", "--for", "success", "--parameters", KEYS[0])
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (
         2,
-        "error: endive screen: needs SALib: `pip install 'endive[screen]'`",
+        "error: endive screen needs SALib: `pip install 'endive[screen]'`",
     )
 
 

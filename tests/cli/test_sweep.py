@@ -76,7 +76,7 @@ def test_a_million_points_need_a_yes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('"workload.w.rte" = [1]', "no such key; did you mean 'rate'?"),
+        ('"workload.w.rte" = [1]', "unknown key; did you mean 'rate'?"),
         ('"transaction.retry" = []', "must have at least one value"),
         ('"transaction.retry" = [-1]', "should be greater than or equal to 0"),
     ],
@@ -188,10 +188,10 @@ def test_an_impossible_directory_is_one_error_before_spark_starts(tmp_path: Path
 @pytest.mark.parametrize(
     ("wrong", "right", "hint"),
     [
-        ("[axis]", "[axes]", "axis: no such key; did you mean 'axes'?"),
-        ("[swep]", "[sweep]", "swep: no such key; did you mean 'sweep'?"),
-        ("[scenarios.x]\n[axes]", "[axes]", "scenarios: no such key; did you mean 'scenario'?"),
-        ("[excludes]\n[axes]", "[axes]", "excludes: no such key; did you mean 'exclude'?"),
+        ("[axis]", "[axes]", "axis: unknown key; did you mean 'axes'?"),
+        ("[swep]", "[sweep]", "swep: unknown key; did you mean 'sweep'?"),
+        ("[scenarios.x]\n[axes]", "[axes]", "scenarios: unknown key; did you mean 'scenario'?"),
+        ("[excludes]\n[axes]", "[axes]", "excludes: unknown key; did you mean 'exclude'?"),
     ],
 )
 def test_misspelled_tables_of_a_study_bring_the_nearest_spelling(tmp_path: Path, wrong: str, right: str, hint: str) -> None:

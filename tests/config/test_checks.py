@@ -19,18 +19,18 @@ TWO_CLASSES = '[workload.a]\nrate = 1.0\noperation = "fast_append"\n[workload.b]
 @pytest.mark.parametrize(
     ("text", "key", "message"),
     [
-        ("[catalog]\nnum_groups = 2", "catalog.num_groups", "must be at most catalog.num_tables = 1 (is 2)"),
+        ("[catalog]\nnum_groups = 2", "catalog.num_groups", "must be at most catalog.num_tables = 1 (got 2)"),
         ("[catalog]\npartitions.per_table = [1, 2]", "catalog.partitions.per_table", "must have 1 values, one per table"),
         (
             "[catalog]\npartitions = { num_partitions = 2, per_table = [2] }",
             "catalog.partitions",
             "exclude each other; keep one of them",
         ),
-        ("[transaction]\ntables_per_txn = 2", "transaction.tables_per_txn", "must be at most 1, the number of tables (is 2)"),
+        ("[transaction]\ntables_per_txn = 2", "transaction.tables_per_txn", "must be at most 1, the number of tables (got 2)"),
         (
             "[catalog]\nnum_tables = 6\nnum_groups = 3\n[transaction]\ntables_per_txn = 3",
             "transaction.tables_per_txn",
-            "must be at most 2, the size of the largest table group (is 3)",
+            "must be at most 2, the size of the largest table group (got 3)",
         ),
         (
             "[catalog]\nnum_tables = 4\nnum_groups = 4\n[transaction]\nntable.zipf = 1.5",
@@ -45,12 +45,12 @@ TWO_CLASSES = '[workload.a]\nrate = 1.0\noperation = "fast_append"\n[workload.b]
         (
             "[catalog]\nnum_tables = 2\npartitions.per_table = [9, 3]\n[transaction]\npartitions_per_txn = 3.5",
             "transaction.partitions_per_txn",
-            "must be at most 3, the number of partitions of a table (is 3.5)",
+            "must be at most 3, the number of partitions of a table (got 3.5)",
         ),
         (
             "[partition]\nnum_partitions = 2\npartitions_per_txn_mean = 3.0",
             "partition.partitions_per_txn_mean",
-            "must be at most 2, the number of partitions of a table (is 3.0)",
+            "must be at most 2, the number of partitions of a table (got 3.0)",
         ),
         (
             '[catalog]\ntable_metadata_inlined = false\n[transaction]\ncommit_path = "iceberg"',
@@ -88,7 +88,7 @@ TWO_CLASSES = '[workload.a]\nrate = 1.0\noperation = "fast_append"\n[workload.b]
         (
             "[workload.a]\ntables = [1]",
             "workload.a.tables",
-            "must be below catalog.num_tables = 1; tables are numbered from 0 (is [1])",
+            "must be below catalog.num_tables = 1; tables are numbered from 0 (got [1])",
         ),
         ("[workload.a]\ntables = [0, 0]", "workload.a.tables", "contains duplicates"),
         ("[workload.a]\npartition_range = [0, 2]", "workload.a.partition_range", "must be [first, end] with first < end <= 1"),
@@ -171,10 +171,10 @@ def test_keys_without_effect(text: str, key: str) -> None:
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("s3y", "unknown provider; did you mean 's3'? (is 's3y')"),
-        ("azurx", "unknown provider; did you mean 'azurex'? (is 'azurx')"),
-        ("hdfs", "unknown provider; allowed are azure, azurex, gcp, instant, s3, s3x (is 'hdfs')"),
-        ("nowhere.toml", "cannot read latency profile"),
+        ("s3y", "unknown provider; did you mean 's3'? (got 's3y')"),
+        ("azurx", "unknown provider; did you mean 'azurex'? (got 'azurx')"),
+        ("hdfs", "unknown provider; allowed: azure, azurex, gcp, instant, s3, s3x (got 'hdfs')"),
+        ("nowhere.toml", "the latency profile cannot be read"),
     ],
 )
 @pytest.mark.parametrize("section", ["storage", "catalog"])
@@ -184,14 +184,14 @@ def test_an_unknown_provider_brings_the_nearest(section: str, name: str, hint: s
 
 def test_a_store_without_provider_and_latencies() -> None:
     found = problems("", {"storage": {}})
-    assert found == {"storage.provider": "storage.provider: is missing; set a provider or the T_* keys"}
+    assert found == {"storage.provider": "`storage.provider` is missing; set a provider or the T_* keys"}
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("x = = 1", "cannot read latency profile"),
-        ("red = 1", "no such key"),
+        ("x = = 1", "the latency profile cannot be read"),
+        ("red = 1", "unknown key"),
         ("read = { fixed_ms = 1 }\nwrite = { fixed_ms = 1 }", "a profile needs cas, append, or both"),
         ("read = { fixed_ms = -1 }\nwrite = { fixed_ms = 1 }\ncas = { fixed_ms = 1 }", "fixed_ms is -1"),
         ("read = 5\nwrite = { fixed_ms = 1 }\ncas = { fixed_ms = 1 }", "must be a table"),

@@ -154,11 +154,15 @@ def test_stores_and_operations_of_the_guide(config: Path, kind: str, heading: st
         (
             "parts.catalog.options.servce_ms",
             1.0,
-            "parts.catalog.options: cannot create the component with its options and provider",
+            "parts.catalog.options: the component cannot be created with these options and provider",
         ),
-        ("parts.catalg.code", "a:B", "parts.catalg: no such key; did you mean 'catalog'?"),
-        ("parts.catalog.source", "x", "parts.catalog.source: must not be set: it is read from the file given by `code`"),
-        ("parts.catalog.classes", ["w"], "parts.catalog.classes: applies to parts.transaction only"),
+        ("parts.catalg.code", "a:B", "parts.catalg: unknown key; did you mean 'catalog'?"),
+        (
+            "parts.catalog.source",
+            "x",
+            "`parts.catalog.source` must not be set, because Endive reads it from the file given by `code`",
+        ),
+        ("parts.catalog.classes", ["w"], "`parts.catalog.classes` applies to parts.transaction only"),
         ("simulation.engine", "compiled", "custom components run on the reference engine only"),
         (
             "parts.transaction.code",
@@ -177,7 +181,7 @@ def test_what_can_be_wrong_with_parts(config: Path, key: str, value: Any, messag
 @pytest.mark.parametrize("source", ["-" * 100_000 + "1", "a" + ".a" * 100_000, "not " * 100_000 + "1", "lambda:" * 100_000 + "1"])
 def test_code_without_end_is_refused_in_a_sentence(config: Path, source: str) -> None:
     (config.parent / "queue_catalog.py").write_text(source)
-    with pytest.raises(ConfigError, match=r"queue_catalog\.py: is nested too deeply"):
+    with pytest.raises(ConfigError, match=r"queue_catalog\.py is nested too deeply"):
         load_document(config)
 
 

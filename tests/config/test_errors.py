@@ -15,23 +15,23 @@ from tests.config import BASE, checked, problems
 @pytest.mark.parametrize(
     ("key", "value", "hint"),
     [
-        ("simulaton.seed", 1, "simulaton: no such key; did you mean 'simulation'?"),
-        ("simulation.duration", 1, "simulation.duration: no such key; did you mean 'duration_ms'?"),
-        ("transaction.retry_backof.enabled", True, "transaction.retry_backof: no such key; did you mean 'retry_backoff'?"),
-        ("transaction.retry_backoff.basems", 1, "transaction.retry_backoff.basems: no such key; did you mean 'base_ms'?"),
-        ("transaction.runtime.sigm", 1, "transaction.runtime.sigm: no such key; did you mean 'sigma'?"),
-        ("transaction.maxretries", 1, "transaction.maxretries: no such key; did you mean 'max_retries'?"),
-        ("catalog.partitions.num_partition", 1, "catalog.partitions.num_partition: no such key; did you mean 'num_partitions'?"),
-        ("storage.T_CASS.mean", 1, "storage.T_CASS: no such key; did you mean 'T_CAS'?"),
-        ("storage.T_MANIFEST_LIST.reed.mean", 1, "storage.T_MANIFEST_LIST.reed: no such key; did you mean 'read'?"),
-        ("workload.ingest.operatoin", "fast_append", "workload.ingest.operatoin: no such key; did you mean 'operation'?"),
-        ("workload.ingest.runtime.men", 3, "workload.ingest.runtime.men: no such key; did you mean 'mean'?"),
-        ("workload.int.ratee", 3, "workload.int.ratee: no such key; did you mean 'rate'?"),
-        ("partition.num_partition", 3, "partition.num_partition: no such key; did you mean 'num_partitions'?"),
-        ("partition.selection.zipf_alfa", 3, "partition.selection.zipf_alfa: no such key; did you mean 'zipf_alpha'?"),
-        ("transaction.ntable.zpf", 3, "transaction.ntable.zpf: no such key; did you mean 'zipf'?"),
-        ("transaction.tables_per_txn.zipff", 3, "transaction.tables_per_txn.zipff: no such key; did you mean 'zipf'?"),
-        ("catalog.partitions.xyz", 1, "catalog.partitions.xyz: no such key; allowed are num_partitions, per_table"),
+        ("simulaton.seed", 1, "simulaton: unknown key; did you mean 'simulation'?"),
+        ("simulation.duration", 1, "simulation.duration: unknown key; did you mean 'duration_ms'?"),
+        ("transaction.retry_backof.enabled", True, "transaction.retry_backof: unknown key; did you mean 'retry_backoff'?"),
+        ("transaction.retry_backoff.basems", 1, "transaction.retry_backoff.basems: unknown key; did you mean 'base_ms'?"),
+        ("transaction.runtime.sigm", 1, "transaction.runtime.sigm: unknown key; did you mean 'sigma'?"),
+        ("transaction.maxretries", 1, "transaction.maxretries: unknown key; did you mean 'max_retries'?"),
+        ("catalog.partitions.num_partition", 1, "catalog.partitions.num_partition: unknown key; did you mean 'num_partitions'?"),
+        ("storage.T_CASS.mean", 1, "storage.T_CASS: unknown key; did you mean 'T_CAS'?"),
+        ("storage.T_MANIFEST_LIST.reed.mean", 1, "storage.T_MANIFEST_LIST.reed: unknown key; did you mean 'read'?"),
+        ("workload.ingest.operatoin", "fast_append", "workload.ingest.operatoin: unknown key; did you mean 'operation'?"),
+        ("workload.ingest.runtime.men", 3, "workload.ingest.runtime.men: unknown key; did you mean 'mean'?"),
+        ("workload.int.ratee", 3, "workload.int.ratee: unknown key; did you mean 'rate'?"),
+        ("partition.num_partition", 3, "partition.num_partition: unknown key; did you mean 'num_partitions'?"),
+        ("partition.selection.zipf_alfa", 3, "partition.selection.zipf_alfa: unknown key; did you mean 'zipf_alpha'?"),
+        ("transaction.ntable.zpf", 3, "transaction.ntable.zpf: unknown key; did you mean 'zipf'?"),
+        ("transaction.tables_per_txn.zipff", 3, "transaction.tables_per_txn.zipff: unknown key; did you mean 'zipf'?"),
+        ("catalog.partitions.xyz", 1, "catalog.partitions.xyz: unknown key; allowed: num_partitions, per_table"),
     ],
 )
 def test_an_unknown_key_brings_the_nearest_spelling(key: str, value: Any, hint: str) -> None:
@@ -41,20 +41,20 @@ def test_an_unknown_key_brings_the_nearest_spelling(key: str, value: Any, hint: 
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("transaction.retry", "ten", "should be a valid integer (is 'ten')"),
-        ("transaction.retry", 1.5, "should be a valid integer (is 1.5)"),
-        ("transaction.retry", True, "should be a valid integer (is True)"),
-        ("transaction.retry", -1, "should be greater than or equal to 0 (is -1)"),
-        ("simulation.duration_ms", "1 hour", '"4min", "1h"; did you mean "1h"? (is \'1 hour\')'),
-        ("simulation.duration_ms", 0, "should be greater than 0 (is 0)"),
-        ("simulation.duration_ms", -5.0, "should be greater than 0 (is -5.0)"),
-        ("simulation.duration_ms", float("nan"), "should be a finite number (is nan)"),
-        ("simulation.duration_ms", float("inf"), "should be a finite number (is inf)"),
-        ("simulation.duration_ms", [1], "should be a valid number (is [1])"),
-        ("simulation.drain", "yes", "should be a valid boolean (is 'yes')"),
-        ("simulation.seed", -1, "should be greater than or equal to 0 (is -1)"),
+        ("transaction.retry", "ten", "should be a valid integer (got 'ten')"),
+        ("transaction.retry", 1.5, "should be a valid integer (got 1.5)"),
+        ("transaction.retry", True, "should be a valid integer (got True)"),
+        ("transaction.retry", -1, "should be greater than or equal to 0 (got -1)"),
+        ("simulation.duration_ms", "1 hour", '"4min", "1h"; did you mean "1h"? (got \'1 hour\')'),
+        ("simulation.duration_ms", 0, "should be greater than 0 (got 0)"),
+        ("simulation.duration_ms", -5.0, "should be greater than 0 (got -5.0)"),
+        ("simulation.duration_ms", float("nan"), "should be a finite number (got nan)"),
+        ("simulation.duration_ms", float("inf"), "should be a finite number (got inf)"),
+        ("simulation.duration_ms", [1], "should be a valid number (got [1])"),
+        ("simulation.drain", "yes", "should be a valid boolean (got 'yes')"),
+        ("simulation.seed", -1, "should be greater than or equal to 0 (got -1)"),
         ("simulation.seed", 2**63, "should be less than or equal to 9223372036854775807"),
-        ("simulation.output_path", ".", "must name a file (is '.')"),
+        ("simulation.output_path", ".", "must name a file (got '.')"),
         (
             "simulation.output_path",
             "runs/..",
@@ -62,42 +62,42 @@ def test_an_unknown_key_brings_the_nearest_spelling(key: str, value: Any, hint: 
         ),
         ("simulation.output_path", "../x.parquet", "must stay below the output directory"),
         ("simulation.output_path", "/etc/important.txt", "must stay below the output directory"),
-        ("catalog.num_tables", 0, "should be greater than or equal to 1 (is 0)"),
-        ("catalog.linearization", 1.5, "should be less than or equal to 1 (is 1.5)"),
-        ("catalog.type", "appen", "should be 'cas', 'append', 'instant' or 'service'; did you mean 'append'? (is 'appen')"),
-        ("transaction.real_conflict_probability", -0.1, "should be greater than or equal to 0 (is -0.1)"),
-        ("transaction.real_conflict_probability", float("nan"), "should be a finite number (is nan)"),
-        ("transaction.runtime.mean", float("inf"), "should be a finite number (is inf)"),
-        ("transaction.runtime.sigma", 11, "should be less than or equal to 10 (is 11)"),
+        ("catalog.num_tables", 0, "should be greater than or equal to 1 (got 0)"),
+        ("catalog.linearization", 1.5, "should be less than or equal to 1 (got 1.5)"),
+        ("catalog.type", "appen", "should be 'cas', 'append', 'instant' or 'service'; did you mean 'append'? (got 'appen')"),
+        ("transaction.real_conflict_probability", -0.1, "should be greater than or equal to 0 (got -0.1)"),
+        ("transaction.real_conflict_probability", float("nan"), "should be a finite number (got nan)"),
+        ("transaction.runtime.mean", float("inf"), "should be a finite number (got inf)"),
+        ("transaction.runtime.sigma", 11, "should be less than or equal to 10 (got 11)"),
         ("transaction.tables_per_txn", 0, "should be greater than or equal to 1"),
-        ("transaction.tables_per_txn", "a", "should be a valid integer, or should be a table (is 'a')"),
-        ("transaction.operation_types.fast_append", -1, "should be greater than or equal to 0 (is -1)"),
-        ("storage.T_CAS.mean", -1, "should be greater than 0 (is -1)"),
+        ("transaction.tables_per_txn", "a", "should be a valid integer, or should be a table (got 'a')"),
+        ("transaction.operation_types.fast_append", -1, "should be greater than or equal to 0 (got -1)"),
+        ("storage.T_CAS.mean", -1, "should be greater than 0 (got -1)"),
         ("experiment.label", "a/b", "should match"),
         ("experiment.label", "", "should match"),
         ("workload.ingest.tables", [], "should have at least 1 item"),
-        ("storage", 5, "storage: should be a table (is 5)"),
-        ("workload", 5, "workload: should be a table (is 5)"),
-        ("workload.ingest", 5, "workload.ingest: should be a table (is 5)"),
-        ("partition", 5, "partition: should be a table (is 5)"),
-        ("partition.enabled", 1, "partition.enabled: should be true or false (is 1)"),
+        ("storage", 5, "`storage` should be a table (got 5)"),
+        ("workload", 5, "`workload` should be a table (got 5)"),
+        ("workload.ingest", 5, "`workload.ingest` should be a table (got 5)"),
+        ("partition", 5, "`partition` should be a table (got 5)"),
+        ("partition.enabled", 1, "`partition.enabled` should be true or false (got 1)"),
     ],
 )
 def test_a_wrong_value_is_shown_with_what_is_allowed(key: str, value: Any, message: str) -> None:
     found = problems(overrides={key: value})
     assert message in found[key]
-    assert found[key].startswith(f"{key}: ")
+    assert found[key].startswith((f"{key}: ", f"`{key}` "))
 
 
 @pytest.mark.parametrize("name", ["simulation", "storage"])
 def test_a_missing_section(name: str) -> None:
     over = "\n\n".join(part for part in BASE.split("\n\n") if f"[{name}]" not in part)
-    assert problems(over=over) == {name: f"{name}: is missing"}
+    assert problems(over=over) == {name: f"`{name}` is missing"}
 
 
 def test_a_missing_key() -> None:
     assert problems(over=BASE.replace("duration_ms = 2_000", "")) == {
-        "simulation.duration_ms": "simulation.duration_ms: is missing"
+        "simulation.duration_ms": "`simulation.duration_ms` is missing"
     }
 
 
@@ -105,18 +105,18 @@ def test_a_missing_key() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"distribution": "exponential", "value": 1.0}, "'value' is not a parameter of exponential; allowed are mean, min, scale"),
+        ({"distribution": "exponential", "value": 1.0}, "'value' is not a parameter of exponential; allowed: mean, min, scale"),
         ({"distribution": "exponential"}, "exponential needs exactly one of mean, scale"),
         ({"distribution": "lognormal", "mean": 1.0, "median": 1.0}, "lognormal needs exactly one of mean, median"),
         ({"distribution": "uniform", "min": 3.0, "max": 1.0}, "min 3 is above max 1"),
-        ({"distribution": "fixed", "value": 1.0, "sigma": 1.0}, "'sigma' is not a parameter of fixed; allowed are mean, value"),
-        ({"distribution": "gamma"}, "should be 'exponential', 'lognormal', 'normal', 'uniform' or 'fixed' (is 'gamma')"),
+        ({"distribution": "fixed", "value": 1.0, "sigma": 1.0}, "'sigma' is not a parameter of fixed; allowed: mean, value"),
+        ({"distribution": "gamma"}, "should be 'exponential', 'lognormal', 'normal', 'uniform' or 'fixed' (got 'gamma')"),
     ],
 )
 def test_a_distribution_takes_the_keys_of_its_kind(name: str, given: dict[str, Any], message: str) -> None:
     (found,) = problems(overrides={f"transaction.{name}": given}).values()
     assert message in found
-    assert found.startswith(f"transaction.{name}")
+    assert found.lstrip("`").startswith(f"transaction.{name}")
 
 
 def test_all_errors_of_a_file_come_at_once() -> None:
@@ -160,8 +160,8 @@ def test_each_error_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load_document(path)
     assert str(caught.value).splitlines() == [
-        f"{path}: simulation.seed: should be greater than or equal to 0 (is -7)",
-        f"{path}: simulation.sed: no such key; did you mean 'seed'?",
+        f"{path}: `simulation.seed` should be greater than or equal to 0 (got -7)",
+        f"{path}: simulation.sed: unknown key; did you mean 'seed'?",
     ]
     assert caught.value.source == str(path)
     assert caught.value.problems[0] == Problem("simulation.seed", "should be greater than or equal to 0", -7)
@@ -186,7 +186,7 @@ def test_a_file_that_is_no_configuration(content: bytes, message: str, tmp_path:
     path.write_bytes(content)
     with pytest.raises(ConfigError) as caught:
         load_document(path)
-    assert str(caught.value).startswith(f"{path}: {message}")
+    assert str(caught.value).startswith(f"{path} {message}")
 
 
 def test_a_directory_is_no_configuration(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_an_empty_file_lacks_its_sections(tmp_path: Path) -> None:
     ("word", "known", "hint"),
     [
         ("sede", ["seed", "drain"], "did you mean 'seed'?"),
-        ("xyz", ["seed", "drain"], "allowed are drain, seed"),
+        ("xyz", ["seed", "drain"], "allowed: drain, seed"),
         ("xyz", [], "no value is allowed here"),
     ],
 )

@@ -79,4 +79,4 @@ rate = 1.0
 def test_a_key_with_bytes_that_are_no_text_is_named(broken: dict[str, Any]) -> None:
     """As a shell hands over what is not UTF-8."""
     found = complaint({"stora\udce7e.provider": "s3"}, {**CLASSES, **broken})
-    assert found == r"file.toml: stora\udce7e: contains an unpaired surrogate"
+    assert found == r"file.toml: `stora\udce7e` contains an unpaired surrogate"

@@ -27,7 +27,7 @@ def test_percent_is_relative_and_pp_is_for_shares(text: str, value: float, share
     "text", ["", "1", "%", "0%", "0pp", "-1%", "100%", "1e3%", "1 percent", "pp", "1%%", "nan%", "1%pp", "9" * 400 + "%"]
 )
 def test_other_texts_are_rejected(text: str) -> None:
-    with pytest.raises(ConfigError, match="is not a precision; it should be 1%"):
+    with pytest.raises(ConfigError, match="is not a precision; expected 1%"):
         parse_precision(text, "--precision")
 
 

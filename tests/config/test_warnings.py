@@ -59,7 +59,7 @@ def test_too_few_of_a_class_to_judge_it() -> None:
 def test_conflicts_that_no_one_said_anything_of() -> None:
     found = answer(workload__ingest__operation="row_delta")
     assert found["never_conflicts"].startswith(
-        "workload.ingest.real_conflict_probability: is not set, so overlapping changes never count as real conflicts"
+        "`workload.ingest.real_conflict_probability` is not set, so overlapping changes never count as real conflicts"
     )
     for meant in ({"transaction__real_conflict_probability": 0.0}, {"transaction__conflict_detector": "partition_overlap"}):
         assert answer(workload__ingest__operation="row_delta", **meant) == {}
@@ -76,7 +76,7 @@ def test_pyiceberg_whose_release_no_one_named() -> None:
     """It retries since 0.12 only, and then four times; the default of the key is neither."""
     code = "pyiceberg_retries"
     assert answer(transaction__commit_path="pyiceberg")[code].startswith(
-        "workload.ingest.retry: is not set, so a transaction of ingest retries 10 times. PyIceberg retries commits since 0.12: "
+        "`workload.ingest.retry` is not set, so a transaction of ingest retries 10 times. PyIceberg retries commits since 0.12: "
     )
     for given in ({"transaction__retry": 0}, {"workload__ingest__retry": 0}, {"transaction__retry_policy": "iceberg"}):
         assert code not in answer(transaction__commit_path="pyiceberg", **given)
@@ -115,7 +115,7 @@ def test_validate_run_and_report_say_them_once(tmp_path: Path, monkeypatch: pyte
     expected = {"not_icebergs_path", "one_pointer"}
     found = json.loads(invoke("validate", "a.toml", "--json").stdout)["warnings"]
     assert {each["code"] for each in found} == expected
-    messages = [f"{each['key']}: {each['message']}" for each in found]
+    messages = [f"`{each['key']}` {each['message']}" for each in found]
     run = json.loads(invoke("run", "a.toml", "--json").stdout)["warnings"]
     assert [run.count(message) for message in messages] == [1, 1]
     (experiment,) = Path("experiments").glob("a-*")

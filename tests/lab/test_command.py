@@ -155,7 +155,7 @@ class TestErrors:
         ("words", "message"),
         [
             (("--",), "needs a COMMAND"),
-            (("--rivals", "--", "true"), "--rivals: needs a FILE"),
+            (("--rivals", "--", "true"), "--rivals needs a FILE"),
             (("--table", "db.t", "--", "true"), "has no effect without --rivals"),
             (("--set", "a=1", "--", "true"), "needs a FILE"),
             (("missing.toml", "--", "true"), "missing.toml"),

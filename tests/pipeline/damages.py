@@ -245,9 +245,9 @@ DAMAGES: dict[str, Damage] = {
     "a transaction after the end": Damage(of_run(last_ends_later), "after the end of", lost=0),
     # provenance
     "provenance missing": Damage(replaced(PROVENANCE, lambda path: None), "no provenance"),
-    "provenance empty": Damage(text(PROVENANCE, ""), "provenance.json: is not JSON"),
-    "provenance a list": Damage(text(PROVENANCE, "[]"), "provenance.json: should be a table"),
-    "provenance deeply nested": Damage(text(PROVENANCE, deep(100_000)), "provenance.json: is nested"),
+    "provenance empty": Damage(text(PROVENANCE, ""), "provenance.json is not JSON"),
+    "provenance a list": Damage(text(PROVENANCE, "[]"), "provenance.json should be a table"),
+    "provenance deeply nested": Damage(text(PROVENANCE, deep(100_000)), "provenance.json is nested"),
     "provenance with rows of text": Damage(of_run(lambda run: change_record(run, rows="many")), "provenance.json: rows"),
     "provenance without a duration": Damage(
         of_run(lambda run: change_record(run, parameters={"simulation": {}})), "provenance.json: parameters.simulation.duration_ms"
@@ -256,22 +256,22 @@ DAMAGES: dict[str, Damage] = {
         of_run(lambda run: change_parameters(run, "simulation", duration_ms=1e300)), "provenance.json: parameters.simulation"
     ),
     "provenance with an unpaired surrogate": Damage(
-        of_run(lambda run: change_parameters(run, "catalog", type="\ud800")), "provenance.json: contains an unpaired surrogate"
+        of_run(lambda run: change_parameters(run, "catalog", type="\ud800")), "provenance.json contains an unpaired surrogate"
     ),
     "provenance with another parameter": Damage(of_run(change_without_sealing), "record_sha256: is"),
     "provenance of another seed": Damage(of_run(lambda run: change_record(run, seed=1)), "provenance.json: seed"),
     "provenance of another experiment": Damage(
         of_run(lambda run: change_record(run, experiment_hash="0" * 8)), "provenance.json: experiment_hash"
     ),
-    "provenance too large": Damage(text(PROVENANCE, " " * (17 * 2**20)), "provenance.json: is larger than"),
-    "provenance a pipe": Damage(replaced(PROVENANCE, os.mkfifo), "provenance.json: is not a file"),
-    "provenance a directory": Damage(replaced(PROVENANCE, Path.mkdir), "provenance.json: cannot be read: Is a directory"),
-    "provenance links to itself": Damage(replaced(PROVENANCE, loop), "provenance.json: cannot be read"),
+    "provenance too large": Damage(text(PROVENANCE, " " * (17 * 2**20)), "provenance.json is larger than"),
+    "provenance a pipe": Damage(replaced(PROVENANCE, os.mkfifo), "provenance.json is not a file"),
+    "provenance a directory": Damage(replaced(PROVENANCE, Path.mkdir), "provenance.json cannot be read: Is a directory"),
+    "provenance links to itself": Damage(replaced(PROVENANCE, loop), "provenance.json cannot be read"),
     "provenance without a checksum of the summary": Damage(
-        of_run(lambda run: drop_from_record(run, "summary_sha256")), "summary_sha256: is missing", lost=0
+        of_run(lambda run: drop_from_record(run, "summary_sha256")), "`summary_sha256` is missing", lost=0
     ),
     "provenance without its own checksum": Damage(
-        of_run(lambda run: drop_from_record(run, "record_sha256")), "record_sha256: is missing", lost=0
+        of_run(lambda run: drop_from_record(run, "record_sha256")), "`record_sha256` is missing", lost=0
     ),
     "provenance with other parameters, checksum fits": Damage(
         of_run(lambda run: change_parameters(run, "catalog", num_tables=7)), "parameters.catalog.num_tables", None, 0
@@ -283,25 +283,25 @@ DAMAGES: dict[str, Damage] = {
     "summary with another time, checksum fits": Damage(
         of_run(lambda run: change_summary(run, lambda tree: tree["total"].update(t_backoff=1e9))), "total.t_backoff", lost=0
     ),
-    "summary a list": Damage(text(SUMMARY, "[]"), "summary.json: should be a table", lost=0),
+    "summary a list": Damage(text(SUMMARY, "[]"), "summary.json should be a table", lost=0),
     "summary missing": Damage(replaced(SUMMARY, lambda path: None), "summary.json: no such file", lost=0),
-    "summary a pipe": Damage(replaced(SUMMARY, os.mkfifo), "summary.json: is not a file", lost=0),
+    "summary a pipe": Damage(replaced(SUMMARY, os.mkfifo), "summary.json is not a file", lost=0),
     "summary counts other rows": Damage(text(SUMMARY, '{"total": {"transactions": 1}}'), "in the rows, but", lost=0),
     # the experiment
-    "cfg.toml missing": Damage(cfg(lambda path: None), "cfg.toml: is missing", None, 2),
-    "cfg.toml garbage": Damage(cfg(lambda path: path.write_bytes(b"\xff\x00=")), "cfg.toml: is not UTF-8 text", None, 2),
-    "cfg.toml a pipe": Damage(cfg(os.mkfifo), "cfg.toml: is not a file", None, 2),
-    "cfg.toml a directory": Damage(cfg(Path.mkdir), "cfg.toml: cannot be read: Is a directory", None, 2),
+    "cfg.toml missing": Damage(cfg(lambda path: None), "cfg.toml is missing", None, 2),
+    "cfg.toml garbage": Damage(cfg(lambda path: path.write_bytes(b"\xff\x00=")), "cfg.toml is not UTF-8 text", None, 2),
+    "cfg.toml a pipe": Damage(cfg(os.mkfifo), "cfg.toml is not a file", None, 2),
+    "cfg.toml a directory": Damage(cfg(Path.mkdir), "cfg.toml cannot be read: Is a directory", None, 2),
     "cfg.toml with another value": Damage(
         lambda experiment: edit(experiment, "num_tables = 2", "num_tables = 3"), "cfg.toml: its parameters have the hash", None, 0
     ),
     "cfg.toml with an unknown key": Damage(
         lambda experiment: edit(experiment, "[catalog]", "[catalog]\nunknown = 1"), "cfg.toml: catalog.unknown", None, 0
     ),
-    "a folder that is nearly a seed": Damage(lambda experiment: (experiment / "²").mkdir(), "²: is not a seed", None, 0),
+    "a folder that is nearly a seed": Damage(lambda experiment: (experiment / "²").mkdir(), "² is not a seed", None, 0),
     "a seed written twice": Damage(
-        lambda experiment: shutil.copytree(experiment / "0", experiment / "00"), "00: is not a seed", None, 0
+        lambda experiment: shutil.copytree(experiment / "0", experiment / "00"), "00 is not a seed", None, 0
     ),
-    "a file instead of a run": Damage(a_file_instead_of_the_run, "0: is not a directory", None),
-    "a loop instead of a run": Damage(a_loop_instead_of_the_run, "0: is not a directory", None),
+    "a file instead of a run": Damage(a_file_instead_of_the_run, "0 is not a directory", None),
+    "a loop instead of a run": Damage(a_loop_instead_of_the_run, "0 is not a directory", None),
 }

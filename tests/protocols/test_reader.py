@@ -79,28 +79,28 @@ def change(old: str, new: str) -> str:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (change('"put_if_absent"', '"put"'), "commit.point: line 3: should be 'put_if_absent', 'swap', 'insert' or 'ratify'"),
-        (change("limit = 3", "limits = 3"), "retries.limits: line 19: no such key; did you mean 'limit'?"),
-        (change('object = "log"', 'objekt = "log"'), "load.0.objekt: line 7: no such key; did you mean 'object'?"),
-        (change('operation = "list"\nobject = "log"', 'operation = "list"'), "load.0.object: line 5: is missing"),
-        (change('operation = "list"', 'operation = "request"'), "load.0.operation: line 6: contradicts commit.point"),
-        (change('operation = "list"', 'operation = "write"'), "load: line 5: must contain a single request"),
-        (change("limit = 3", "limit = 0"), "after_loss: line 9: has no effect with retries.limit = 0"),
-        (change("per_version_behind = 1", "count = 0"), "after_loss.1.count: line 16: is 0 and no per_ key is set"),
-        (change("per_version_behind = 1", "publishes = true"), "after_loss.1.publishes: line 16: has no effect unless"),
-        (change("per_version_behind = 1", "with_next = true"), "after_loss.1.with_next: line 16: is set in the last step"),
-        (change("per_version_behind = 1", "checks = true"), "after_loss.1.checks: line 16: applies to steps of attempt only"),
-        (change("per_version_behind = 1", 'attempts = "first"'), "after_loss.1.attempts: line 16: applies to steps of attempt"),
-        (LOG + "[conflicts]\nrebases = false\n", "retries.limit: line 19: contradicts conflicts.rebases = false"),
+        (change('"put_if_absent"', '"put"'), "`commit.point` (line 3) should be 'put_if_absent', 'swap', 'insert' or 'ratify'"),
+        (change("limit = 3", "limits = 3"), "retries.limits: line 19: unknown key; did you mean 'limit'?"),
+        (change('object = "log"', 'objekt = "log"'), "load.0.objekt: line 7: unknown key; did you mean 'object'?"),
+        (change('operation = "list"\nobject = "log"', 'operation = "list"'), "`load.0.object` (line 5) is missing"),
+        (change('operation = "list"', 'operation = "request"'), "`load.0.operation` (line 6) contradicts commit.point"),
+        (change('operation = "list"', 'operation = "write"'), "`load` (line 5) must contain a single request"),
+        (change("limit = 3", "limit = 0"), "`after_loss` (line 9) has no effect with retries.limit = 0"),
+        (change("per_version_behind = 1", "count = 0"), "`after_loss.1.count` (line 16) is 0 and no per_ key is set"),
+        (change("per_version_behind = 1", "publishes = true"), "`after_loss.1.publishes` (line 16) has no effect unless"),
+        (change("per_version_behind = 1", "with_next = true"), "`after_loss.1.with_next` (line 16) is set in the last step"),
+        (change("per_version_behind = 1", "checks = true"), "`after_loss.1.checks` (line 16) applies to steps of attempt only"),
+        (change("per_version_behind = 1", 'attempts = "first"'), "`after_loss.1.attempts` (line 16) applies to steps of attempt"),
+        (LOG + "[conflicts]\nrebases = false\n", "`retries.limit` (line 19) contradicts conflicts.rebases = false"),
         (
             LOG + "[conflicts.files]\ndelet = []\n",
-            "conflicts.files.delet: line 21: is not one of operations; did you mean",
+            "`conflicts.files.delet` (line 21) is not one of operations; did you mean",
         ),
         (
             LOG + "[conflicts.table]\ndelete = ['delete']\n[conflicts.files]\ndelete = ['overwrite', 'delete']\n",
-            "conflicts.files.delete.1: line 23: is listed twice: one overlap decides between delete and delete",
+            "`conflicts.files.delete.1` (line 23) is listed twice: one overlap decides between delete and delete",
         ),
-        (LOG + "[checkpoints]\nby = 'background'\n", "checkpoints.by: line 21: has no effect with checkpoints.every = 0"),
+        (LOG + "[checkpoints]\nby = 'background'\n", "`checkpoints.by` (line 21) has no effect with checkpoints.every = 0"),
         ("operations = ['append']\n" + LOG, "operations.0: line 1: unknown operation; did you mean 'fast_append'?"),
     ],
 )
@@ -122,7 +122,7 @@ def test_a_limit_of_unpublished_commits_needs_a_step_that_publishes() -> None:
 
 def test_an_attempt_that_checks_needs_a_version_to_check() -> None:
     step = '[[attempt]]\noperation = "read"\nobject = "metadata"\nchecks = true\n'
-    assert "attempt.0.checks: line 23: needs a step of the attempt before it" in refused(LOG + step)
+    assert "`attempt.0.checks` (line 23) needs a step of the attempt before it" in refused(LOG + step)
     assert parse_protocol(LOG + step + "discovers = true\n", "my.toml", "my").protocol.phase("attempt")[0].checks
 
 

@@ -80,7 +80,7 @@ def test_a_figure_is_as_large_as_it_was_asked_for_and_whole(figure: Figure, size
 
 
 def test_what_does_not_fit_is_an_error_that_says_how_much_it_takes() -> None:
-    with pytest.raises(ReportError, match=r"lines: does not fit into 0\.3in; it needs at least \d\.\d\din by"):
+    with pytest.raises(ReportError, match=r"lines does not fit into 0\.3in; it needs at least \d\.\d\din by"):
         render_svg(kinds()[0], Size(0.3))
 
 

@@ -115,7 +115,7 @@ def test_a_run_that_does_not_tell_what_it_is(tmp_path: Path) -> None:
     one_experiment(tmp_path, seeds=1, simulation__duration_ms=500.0)
     (directory,) = tmp_path.glob("mixed-*")
     (directory / "0" / "provenance.json").write_text("{}")
-    with pytest.raises(ReportError, match=r"provenance\.json: seed: is missing"):
+    with pytest.raises(ReportError, match=r"provenance\.json: `seed` is missing"):
         measured(directory / "0")
 
 

@@ -30,7 +30,7 @@ def test_a_record_whose_checksum_does_not_match_is_damaged(run: Path) -> None:
     record = json.loads(path.read_text())
     record["parameters"]["catalog"]["num_tables"] = 7
     path.write_text(json.dumps(record))
-    with pytest.raises(RecordError, match=r"record_sha256: is .* does not match"):
+    with pytest.raises(RecordError, match=r"`record_sha256` is .* does not match"):
         read_provenance(path)
 
 
@@ -45,7 +45,7 @@ def test_a_record_of_an_older_version_has_no_checksum_and_is_read(run: Path) -> 
 @pytest.mark.parametrize("value", [[1], "x", None, {"numpy": {}}, {"numpy": 2}])
 def test_versions_of_libraries_are_a_table_of_texts(run: Path, value: Any) -> None:
     change_record(run, dependencies=value)
-    with pytest.raises(RecordError, match=r"provenance\.json: dependencies"):
+    with pytest.raises(RecordError, match=r"provenance\.json: `dependencies"):
         read_provenance(run / "provenance.json")
 
 
@@ -53,7 +53,7 @@ def test_versions_of_libraries_are_a_table_of_texts(run: Path, value: Any) -> No
 def test_a_commit_that_none_is_is_damage(run: Path, value: Any) -> None:
     """A report tells its reader to check the commit out by a command."""
     change_record(run, git_commit=value)
-    with pytest.raises(RecordError, match=r"provenance\.json: git_commit"):
+    with pytest.raises(RecordError, match=r"provenance\.json: `git_commit"):
         read_provenance(run / "provenance.json")
     change_record(run, git_commit=None)
     read_provenance(run / "provenance.json")

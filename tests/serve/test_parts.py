@@ -126,7 +126,7 @@ def test_a_file_with_code_is_taken_only_with_the_flag_and_only_the_one_that_was_
     done = invoke("serve", str(path), "--no-open")
     assert (done.exit_code, done.stderr.splitlines()[0]) == (
         2,
-        f"error: {path}: parts: is custom code, which runs with your permissions. Use --allow-code to allow it.",
+        f"error: {path}: `parts` loads custom code, which runs with your permissions. Use --allow-code to allow it.",
     )
     done = invoke("serve", "--no-open", "--allow-code")
     assert (done.exit_code, "needs a FILE with custom code ([parts])" in done.stderr) == (2, True)

@@ -55,17 +55,17 @@ def test_another_currency_stands_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("[stores.s3]\nget_per_1000 = 1\n", "stores.s3: put_per_1000: is missing"),
-        (f"[stores.s3]\n{STORE}post_per_1000 = 1\n", "stores.s3: post_per_1000: no such key"),
+        ("[stores.s3]\nget_per_1000 = 1\n", "stores.s3: `put_per_1000` is missing"),
+        (f"[stores.s3]\n{STORE}post_per_1000 = 1\n", "stores.s3: post_per_1000: unknown key"),
         (f"[stores.s3]\n{STORE.replace('= 1', '= -1')}", "get_per_1000 is -1, but must be a number from 0"),
         (f"[stores.s3]\n{STORE.replace('= 1', '= nan')}", "get_per_1000 is nan"),
         ("[stores.s3]\n" + STORE.replace("= 1", "= 1" + "0" * 400), "get_per_1000 is 1000000000"),
         ("[stores]\ns3 = " + "9" * 4_000, "... (4,000 characters), but must be a table"),
         ("stores = 3\n", "stores is 3, but must be a table"),
-        ("[shops]\n", "shops: no such key; allowed are currency, stores, service"),
+        ("[shops]\n", "shops: unknown key; allowed: currency, stores, service"),
         ("currency = 3\n", "currency is 3"),
         ("[service]\nrequest_per_1000 = true\n", "request_per_1000 is True"),
-        ("[stores", "cannot read price table"),
+        ("[stores", "the price table cannot be read"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, answer: str) -> None:

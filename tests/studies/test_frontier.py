@@ -111,20 +111,20 @@ def test_keys_of_whole_numbers_stay_whole(config: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"vary": "workload.ingest.rte", "from": 1.0}, "no such key; did you mean 'rate'?"),
+        ({"vary": "workload.ingest.rte", "from": 1.0}, "unknown key; did you mean 'rate'?"),
         ({"vary": "workload.ingest.operation", "from": 1.0}, "workload.ingest.operation"),
         ({"vary": "workload.absent.rate"}, "unknown class 'absent'; an override cannot add a class"),
-        ({"vary": "storage.provider"}, "--from: is required"),
+        ({"vary": "storage.provider"}, "--from is required"),
         ({"until": "success(maintenence) < 95%"}, "unknown class 'maintenence'; did you mean 'maintenance'?"),
         ({"until": "success(ingest, fast_apend) < 95%"}, "unknown operation 'fast_apend'; did you mean 'fast_append'?"),
         ({"until": "sucess < 95%"}, "unknown metric 'sucess'"),
         ({"until": "throughput < 95% of A"}, "there is no baseline A"),
         ({"from": 10.0, "to": 10.0}, "10 should be below --to 10"),
-        ({"from": -1.0}, "--from: should be greater than 0 (is -1.0)"),
-        ({"seeds": 1}, "--seeds: should be greater than or equal to 2"),
+        ({"from": -1.0}, "--from should be greater than 0 (got -1.0)"),
+        ({"seeds": 1}, "--seeds should be greater than or equal to 2"),
         ({"seeds": 9, "max_seeds": 8}, "9 exceeds --max-seeds 8"),
-        ({"vary": None}, "--vary: is required"),
-        ({"until": None}, "--until: is required"),
+        ({"vary": None}, "--vary is required"),
+        ({"until": None}, "--until is required"),
     ],
 )
 def test_what_is_wrong_is_reported(config: Path, asked: dict[str, Any], message: str) -> None:
@@ -162,7 +162,7 @@ def test_a_quick_study(tmp_path: Path, config: Path) -> None:
 def test_a_wrong_study_says_what_is_wrong(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text(STUDY.replace("seeds = 3", "seed = 3"))
-    with pytest.raises(ConfigError, match=r"frontier\.seed: no such key; did you mean .seeds"):
+    with pytest.raises(ConfigError, match=r"frontier\.seed: unknown key; did you mean .seeds"):
         read_question(path, frontier_options({}), {})
 
 

@@ -217,7 +217,7 @@ def test_a_probability_is_from_0_to_1() -> None:
 @pytest.mark.parametrize(
     ("catalog", "message"),
     [
-        ({"type": "instant", "workers": 2}, 'catalog.workers: has no effect unless catalog.type = "service"'),
+        ({"type": "instant", "workers": 2}, '`catalog.workers` has no effect unless catalog.type = "service"'),
         ({"type": "service", "coalesce": {"linger_ms": 1.0}, "lock": "none"}, "contradicts catalog.coalesce"),
         ({"type": "service", "queue_limit": 3}, "has no effect unless catalog.workers or catalog.coalesce is set"),
         ({"type": "service", "workers": 1, "retry_after_ms": 5.0}, "has no effect unless catalog.queue_limit is set"),

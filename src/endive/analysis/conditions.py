@@ -131,7 +131,7 @@ def parse_condition(text: str, metrics: Sequence[str], source: str, *, relative:
     unit, units = found["unit"] or "", _UNITS[kind]
     if unit not in units:
         allowed = ", ".join(unit for unit in units if unit) or "plain numbers"
-        raise ConfigError(source, [Problem("", f"{text!r}: {metric} cannot have the unit {unit!r}; allowed are {allowed}")])
+        raise ConfigError(source, [Problem("", f"{text!r}: {metric} cannot have the unit {unit!r}; allowed: {allowed}")])
     number = found["number"].replace("_", "")
     if len(number) > _MOST_DIGITS or (not _LEAST <= float(number) <= _MOST and float(number) != 0.0):
         short = f"{text[:60]}…" if len(text) > 60 else text

@@ -61,7 +61,7 @@ def read_rows(path: Path) -> pa.Table:
         raise InputError(f"{path}: {error}") from None
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        raise InputError(f"{path}: cannot be read: {reason}") from error
+        raise InputError(f"{path} cannot be read: {reason}") from error
     try:
         table.column_names  # noqa: B018  names are decoded on access
     except UnicodeDecodeError:

@@ -159,7 +159,7 @@ def _assumed_keys(key: str, by_name: Mapping[str, Fit], base: StorageProfile | N
         return _rounded(by_name[stand_in].keys())
     found = base.cas if key == "cas" else base.distribution("*", write=key == "write")
     if found is None:
-        raise InputError(f"{base.name}: has no {key}; measure it, or take another --base")
+        raise InputError(f"{base.name} has no {key}; measure it, or use another --base")
     return _rounded(_keys_of(found))
 
 

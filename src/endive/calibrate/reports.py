@@ -36,7 +36,7 @@ def read_reports(path: Path) -> tuple[CommitReport, ...]:
         content = read_content(path, _MOST_BYTES)
         text = (unpacked(content, _MOST_BYTES) if content[:2] == b"\x1f\x8b" else content).decode()
     except (OSError, UnicodeDecodeError, UnreadableError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
+        raise InputError(f"{path} cannot be read: {error}") from None
     made = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
@@ -44,11 +44,11 @@ def read_reports(path: Path) -> tuple[CommitReport, ...]:
         try:
             report = json.loads(line)
         except (ValueError, RecursionError):
-            raise InputError(f"{path}: line {number} is not JSON; commit reports are one JSON object in each line") from None
+            raise InputError(f"{path}: line {number} is not JSON; a file of commit reports has one JSON object per line") from None
         made.append(_report(report, f"{path}: line {number}"))
     found = tuple(report for report in made if report is not None)
     if not found:
-        raise InputError(f"{path}: has no commit report (an object with metrics of total-duration and attempts)")
+        raise InputError(f"{path} has no commit report (an object with metrics of total-duration and attempts)")
     return found
 
 
@@ -67,7 +67,7 @@ def _report(report: Any, where: str) -> CommitReport | None:
             raise ValueError("a snapshot-id has 64 bits")
         found = CommitReport(None if identity is None else int(identity), str(report.get("operation", "")), attempts, duration)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise InputError(f"{where}: is not a commit report: {type(error).__name__} {in_short(str(error))}") from None
+        raise InputError(f"{where} is not a commit report: {type(error).__name__} {in_short(str(error))}") from None
     if not 1 <= found.attempts <= _MOST_ATTEMPTS or not 0.0 <= found.duration_ms < 1e12:
         raise InputError(f"{where}: {in_short(str(found.attempts))} attempts in {found.duration_ms} ms cannot be")
     return found

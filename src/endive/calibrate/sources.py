@@ -49,17 +49,17 @@ def read_bytes(location: str) -> bytes:
         if info.type == pa.fs.FileType.NotFound:
             raise InputError(f"{location}: no such file")
         if info.type == pa.fs.FileType.Directory:
-            raise InputError(f"{location}: is a directory; give one of its *.metadata.json, or the directory of a Delta table")
+            raise InputError(f"{location} is a directory; pass one of its *.metadata.json files, or the directory of a Delta table")
         if info.type == pa.fs.FileType.Unknown and not path.startswith("/dev/fd/"):  # which a shell hands over
-            raise InputError(f"{location}: is not a file")
+            raise InputError(f"{location} is not a file")
         if info.size is not None and info.size > _MOST_BYTES:
-            raise InputError(f"{location}: has {info.size:,} bytes; a metadata file of more than 1 GiB is not read")
+            raise InputError(f"{location} has {info.size:,} bytes; the limit for a metadata file is 1 GiB")
         with filesystem.open_input_stream(path) as file:
             return bytes(file.read(_MOST_BYTES))
     except InputError:
         raise
     except (OSError, pa.ArrowException, ValueError) as error:
-        raise InputError(f"{location}: cannot be read: {_first_line(error)}") from None
+        raise InputError(f"{location} cannot be read: {_first_line(error)}") from None
 
 
 def _open(location: str) -> tuple[Any, str]:
@@ -154,14 +154,14 @@ def _from_catalog(table: str, catalog: str | None) -> History:
     except ImportError:
         raise InputError(f"{table}: reading a table from a catalog needs PyIceberg: `pip install 'endive[iceberg]'`") from None
     if "." not in table:
-        raise InputError(f"{table}: is neither a file nor a table of a catalog (NAMESPACE.TABLE, such as db.events)")
+        raise InputError(f"{table} is neither a file nor a table of a catalog (NAMESPACE.TABLE, such as db.events)")
     try:
         with load_catalog(catalog, **catalog_properties(catalog)) as opened:
             loaded = opened.load_table(table)
         content = loaded.metadata.model_dump_json(by_alias=True).encode()
     except Exception as error:  # catalogs raise exceptions of many types
         name = catalog or "default"
-        raise InputError(f"{table}: cannot be loaded from catalog {name!r}: {type(error).__name__}: {_first_line(error)}") from None
+        raise InputError(f"{table} cannot be loaded from catalog {name!r}: {type(error).__name__}: {_first_line(error)}") from None
     return _with_manifests(parse_metadata(content, table), loaded.metadata_location)
 
 
@@ -178,10 +178,10 @@ def _from_snapshots_table(path: Path) -> History:
     rows = read_rows(path)
     missing = [name for name in ("committed_at", "snapshot_id") if name not in rows.column_names]
     if missing:
-        raise InputError(f"{path}: has no column {missing[0]!r}, which the snapshots metadata table has")
+        raise InputError(f"{path} lacks the column {missing[0]!r} of the snapshots metadata table")
     commits = sorted((_row(row, path) for row in rows.to_pylist()), key=lambda commit: commit.timestamp_ms)
     state = TableState(snapshots=len(commits), data_files=commits[-1].count("total-data-files") if commits else None)
-    note = "a snapshots table has no properties of the table and no sizes of its metadata: defaults are used"
+    note = "the snapshots metadata table contains neither table properties nor metadata sizes, so defaults are used"
     return History(str(path), tuple(commits), state=state, notes=(note,))
 
 
@@ -197,7 +197,7 @@ def _row(row: dict[str, Any], path: Path) -> Commit:
         texts = {str(key): str(value) for key, value in pairs if value is not None}
         identity = int(row["snapshot_id"])
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{path}: row {str(row)[:120]} is not one of a snapshots table") from None
+        raise InputError(f"{path}: row {str(row)[:120]} is not a row of a snapshots metadata table") from None
     operation = row.get("operation") or texts.get("operation", "")
     return Commit(identity, _milliseconds(row["committed_at"], path), str(operation), texts)
 

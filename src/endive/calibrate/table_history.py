@@ -125,9 +125,9 @@ def parse_metadata(content: bytes, where: str) -> History:
     try:
         document = json.loads(plain)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: is not JSON: {str(error)[:120]}") from None
+        raise InputError(f"{where} is not JSON: {str(error)[:120]}") from None
     if not isinstance(document, dict) or "format-version" not in document:
-        raise InputError(f"{where}: is JSON, but not the metadata of an Iceberg table: it has no format-version")
+        raise InputError(f"{where} is JSON, but not the metadata of an Iceberg table, because it has no format-version")
     version = document["format-version"]
     if version not in (1, 2, 3, 4) or isinstance(version, bool):
         raise InputError(f"{where}: format-version is {version!r}, but must be 1, 2 or 3")
@@ -177,7 +177,7 @@ def _items(document: Mapping[str, Any], key: str, where: str) -> list[Mapping[st
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise InputError(f"{where}: {key}: must be a list of objects")
+        raise InputError(f"{where}: `{key}` must be a list of objects")
     return value
 
 

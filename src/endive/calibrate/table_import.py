@@ -57,7 +57,7 @@ def import_history(
     """Create a configuration from a history. Raises InputError if there are too few commits for a rate."""
     if len(history.commits) < 2:
         number = "no snapshot" if not history.commits else "one snapshot"
-        raise InputError(f"{history.source}: has {number}; a rate needs at least two")
+        raise InputError(f"{history.source} has {number}; at least two are needed to estimate a rate")
     if history.span_ms <= 0:
         raise InputError(f"{history.source}: all {len(history.commits)} snapshots have the same time, so there is no rate")
     start = history.commits[0].timestamp_ms // _MINUTE_MS * _MINUTE_MS

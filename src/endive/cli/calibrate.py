@@ -21,26 +21,32 @@ if TYPE_CHECKING:
 @app.command()
 def calibrate(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE", help="Measured latencies: CSV, Parquet or JSON lines.", show_default=False)
+        list[Path],
+        typer.Argument(metavar="FILE", help="Files of measured latencies (CSV, Parquet or JSON lines).", show_default=False),
     ],
     out: Annotated[Path, output_option("Latency profile to write (TOML).", "FILE")] = Path("store.toml"),
     operation: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Operation of all rows, if there is no operation column.")
+        str | None, typer.Option(metavar="NAME", help="Operation of all rows, for files without an operation column.")
     ] = None,
     operation_column: Annotated[str | None, typer.Option(metavar="NAME", help="Operation column. Default: inferred.")] = None,
     latency: Annotated[str | None, typer.Option(metavar="NAME", help="Latency column. Default: inferred.")] = None,
     bytes_: Annotated[str | None, typer.Option("--bytes", metavar="NAME", help="Size column, in bytes. Default: inferred.")] = None,
-    status: Annotated[str | None, typer.Option(metavar="NAME", help="Status column (412: rejected). Default: inferred.")] = None,
+    status: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Status column; status 412 is a rejected write. Default: inferred.")
+    ] = None,
     unit: Annotated[
         str | None, typer.Option(metavar="UNIT", help="Unit of latencies: ns, us, ms, s. Default: from the column's name.")
     ] = None,
     rename: Annotated[list[str], typer.Option(metavar="NAME=OPERATION", help="Map a name in the files to an operation.")] = [],  # noqa: B006
     base: Annotated[
         str | None,
-        typer.Option(metavar="PROVIDER", help="Provider whose latencies are used for operations that were not measured."),
+        typer.Option(metavar="PROVIDER", help="Provider whose latencies are used for operations without measurements."),
     ] = None,
     figure: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File of the fit figure, .svg or .png. Default: next to the profile.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="File of the figure of the fit (.svg or .png). Default: in the directory of the profile."
+        ),
     ] = None,
     no_figure: Annotated[bool, typer.Option("--no-figure", help="Do not draw the figure.")] = False,
     json: JsonFlag = False,
@@ -81,7 +87,7 @@ def show_fits(output: Output, fits: Sequence[Fit], base: StorageProfile | None) 
 
     summaries = [describe(fit) for fit in fits]
     assumed = assumptions([fit.sample.operation for fit in fits], base)
-    header = ("operation", "values", "distribution", "p50", "fitted", "p99", "fitted", "95% interval of p99", "slowest", "per MiB")
+    header = ("operation", "values", "distribution", "p50", "fitted", "p99", "fitted", "95% CI of p99", "slowest", "per MiB")
     rows = [
         (
             each["operation"],
@@ -98,7 +104,7 @@ def show_fits(output: Output, fits: Sequence[Fit], base: StorageProfile | None) 
         )
         for each in summaries
     ]
-    output.table("Fitted latencies (size-dependent ones: of an empty object)", header, rows)
+    output.table("Fitted latencies (of an empty object if the latency depends on the size)", header, rows)
     output.text(*(f"uncertain: {each['operation']}: {warning}" for each in summaries for warning in each["warnings"]))
     output.text(*(f"assumed: {name}: {why}" for name, why in assumed.items()))
     return {"fits": summaries, "assumed": assumed}
@@ -110,7 +116,7 @@ def _renamed(texts: list[str]) -> dict[str, str]:
     pairs = [text.partition("=") for text in texts]
     for name, sign, operation in pairs:
         if not sign or not name or not operation:
-            raise InputError(f"--rename {name}: must be NAME=OPERATION, such as GetObject=read")
+            raise InputError(f"--rename {name} must be NAME=OPERATION, such as GetObject=read")
     return {name: operation for name, _, operation in pairs}
 
 
@@ -123,5 +129,5 @@ def _base(name: str | None) -> StorageProfile | None:
     if name.endswith(".toml"):
         return load_profile(Path(name))
     if name not in builtin_profiles():
-        raise InputError(f"--base {name}: unknown provider; allowed are {', '.join(builtin_profiles())}")
+        raise InputError(f"--base {name}: unknown provider; allowed: {', '.join(builtin_profiles())}")
     return builtin_profiles()[name]

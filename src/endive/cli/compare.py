@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from endive.report.comparison import Alternatives, Comparison, Ranking, Side
 
 _SIDES = (
-    "Two or more configurations (TOML), experiments (a directory, or ROOT#NAME) or runs; or one study with scenarios (TOML, or the "
-    "directory of its experiments)."
+    "Two or more configurations (TOML), experiments (a directory, or ROOT#NAME) or runs. Or one study with "
+    "scenarios (TOML, or the directory of its experiments)."
 )
 
 
@@ -54,10 +54,12 @@ def compare(
     precision: PrecisionOption = None,
     max_seeds: MaxSeedsOption = None,
     set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of all configurations.")] = [],  # noqa: B006
-    set_b: Annotated[list[str], typer.Option("--set-b", metavar="KEY=VALUE", help="Override a key of the second of two.")] = [],  # noqa: B006
+    set_b: Annotated[
+        list[str], typer.Option("--set-b", metavar="KEY=VALUE", help="Override a key of the second configuration (of two).")
+    ] = [],  # noqa: B006
     question: Annotated[
         str | None,
-        typer.Option(metavar="METRIC", help="Metric to rank by, such as success(compaction). Default: that of the study."),
+        typer.Option(metavar="METRIC", help="Metric to rank by, such as success(compaction). Default: the question of the study."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Run the short form of the study, as defined in [quick].")] = False,
     warmup: WarmupOption = None,
@@ -66,13 +68,13 @@ def compare(
     allow_code: AllowCodeOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Compare configurations, experiments or scenarios with the first, with 95% intervals over paired seeds.
+    """Compare configurations, experiments or scenarios with the first one, with 95% intervals over paired seeds.
 
     Two sides are compared metric by metric. More sides, or those of --question, are ranked, with simultaneous intervals.
 
-    --precision applies to the differences in --question or --metric (default: success and p95).
+    --precision applies to the differences of the metrics of --question or --metric (default: success and p95).
 
-    Exit codes: 3 if a condition of --fail-if is met by any alternative, otherwise 0.
+    Exit code: 3 if an alternative meets a condition of --fail-if, otherwise 0.
     """
     with command(json) as output:
         from endive.analysis.conditions import find_metric, parse_condition

@@ -34,9 +34,9 @@ def consolidate(
     ship_code: ShipOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Update DIR/consolidated: one dataset of all finished runs, by experiment and operation.
+    """Update DIR/consolidated, a dataset of all finished runs, partitioned by experiment and operation.
 
-    With --to iceberg, write the tables TABLE_transactions, TABLE_metrics and TABLE_runs instead. A second call adds new runs only.
+    With --to iceberg, write the tables TABLE_transactions, TABLE_metrics and TABLE_runs instead. A second call adds only new runs.
     """
     with command(json) as output:
         if to is not None:

@@ -109,7 +109,7 @@ def show(
 def run(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the example.", show_default=False)],
     full: Annotated[
-        bool, typer.Option("--full/--quick", help="Run the whole study, or its short form of less than a minute.")
+        bool, typer.Option("--full/--quick", help="Run the full study, or its short form, which takes less than a minute.")
     ] = False,
     out: Annotated[Path | None, output_option(f"Directory of results. Default: {_OUT}/NAME, or NAME-full.")] = None,
     master: MasterOption = None,

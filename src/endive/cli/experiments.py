@@ -70,7 +70,7 @@ def list_(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
 
 @commands.command()
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the experiment, or a prefix of it.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the experiment or a unique prefix.", show_default=False)],
     root: RootArgument = ROOT,
     json: JsonFlag = False,
 ) -> None:
@@ -106,10 +106,10 @@ def show(
 
 @commands.command()
 def verify(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
-    """Check that every run is complete: checksums of results, invariants of rows, counts against summaries.
+    """Check that all runs are complete and consistent: checksums of results, invariants of rows, counts in summaries.
 
-    Also checks configurations against the parameters of their runs, studies against their plans, and the checksums of metrics. For
-    a study packed by `endive pack`, also checks the checksums of all files.
+    Also compare configurations with the parameters of their runs and studies with their plans, and check the checksums of metrics.
+    For a study packed by `endive pack`, check the checksums of all files.
     """
     with command(json) as output:
         from endive.runs.contents import configuration_problem, results_problem
@@ -180,7 +180,7 @@ def _history(run: StoredRun) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
 def check(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
     """Check the histories of runs with a trace: no lost updates, no duplicate commits, no commits that should have been rejected.
 
-    A trace is written by `endive run --trace`. If DIR is a recording of `endive lab`, the commits of real clients are checked.
+    `endive run --trace` writes a trace. If DIR is a recording of `endive lab`, check the commits of real clients.
     """
     with command(json) as output:
         from endive.lab.recording import REQUESTS
@@ -244,13 +244,15 @@ def _check_recording(path: Path, output: Output) -> None:
 def remove(
     root: RootArgument = ROOT,
     incomplete: Annotated[
-        bool, typer.Option("--incomplete", help="Select incomplete runs and files left by killed processes.")
+        bool, typer.Option("--incomplete", help="Select incomplete runs, and files that killed processes left behind.")
     ] = False,
-    old: Annotated[bool, typer.Option("--old", help="Select experiments of another model version.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove the listed runs and files. Default: only list them.")] = False,
+    old: Annotated[bool, typer.Option("--old", help="Select experiments of other model versions.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Remove the selected runs and files. Without this option, they are only listed.")
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Remove runs that are incomplete or experiments of an old version."""
+    """Remove incomplete runs, or experiments of an old model version."""
     with command(json) as output:
         from endive.runs.stored import removable
 
@@ -268,21 +270,21 @@ def remove(
 
             for path in found:
                 discard(path)
-        output.text(f"{len(folders)} directories, {len(files)} files" + ("" if yes else "; --yes removes them"))
+        output.text(f"{len(folders)} directories, {len(files)} files" + ("" if yes else "; pass --yes to remove them"))
 
 
 @commands.command()
 def watch(
     root: RootArgument = ROOT,
     once: Annotated[bool, typer.Option("--once", help="Print the progress once and exit.")] = False,
-    every: Annotated[float, typer.Option(metavar="SECONDS", help="Interval of updates.", min=0.1)] = _EVERY_SECONDS,
+    every: Annotated[float, typer.Option(metavar="SECONDS", help="Interval between updates.", min=0.1)] = _EVERY_SECONDS,
     json: Annotated[bool, typer.Option("--json", help="Print a line of JSON on stdout for each update.")] = False,
 ) -> None:
-    """Watch the sweeps of a directory: finished runs and estimated time left.
+    """Watch the sweeps of a directory: finished runs and estimated remaining time.
 
-    It only reads files, so it works from another terminal or machine. It exits when all runs are done.
+    The command only reads files, so it also works from another terminal or machine. It exits when all runs are finished.
 
-    Exit codes: 1 if a sweep was stopped before its end, otherwise 0.
+    Exit code: 1 if a sweep was stopped before its end, otherwise 0.
     """
     with command(json) as output:
         report = (

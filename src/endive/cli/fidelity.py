@@ -32,7 +32,7 @@ def fidelity(
     catalog: CatalogOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Compare a configuration with observations: attempts, durations and intervals between commits, each with a verdict."""
+    """Compare attempts, durations and intervals between commits with observations, with a verdict for each metric."""
     with command(json) as output:
         from endive.calibrate import InputError
         from endive.calibrate.answers import simulate
@@ -43,7 +43,7 @@ def fidelity(
         rows = simulate(config, {**_table_then(config, sources, changes), **changes}, range(1, _SEEDS + 1))
         comparisons = correct_verdicts([each for source in sources for each in _compare(source, rows)])
         if not comparisons:
-            raise InputError(f"{', '.join(against)}: cannot compare: no operation has at least 20 commits in both sources")
+            raise InputError(f"{', '.join(against)}: no operation has at least 20 commits in both sources")
         verdict, reasons = combine_verdicts(comparisons), explain(comparisons)
         output.table(
             f"{config} compared with {', '.join(against)}",

@@ -39,11 +39,12 @@ def frontier(
     ] = None,
     from_: Annotated[
         str | None,
-        typer.Option("--from", metavar="LOAD", help="First load, such as 10 or 5min. Default: that of the file."),
+        typer.Option("--from", metavar="LOAD", help="First load, such as 10 or 5min. Default: the value in the file."),
     ] = None,
-    to: Annotated[str | None, typer.Option(metavar="LOAD", help="Highest load. Default: 1,024 times the first.")] = None,
+    to: Annotated[str | None, typer.Option(metavar="LOAD", help="Highest load. Default: 1,024 times the first load.")] = None,
     tolerance: Annotated[
-        str | None, typer.Option(metavar="SHARE", help="Relative width of the interval at which the search stops. Default: 5%.")
+        str | None,
+        typer.Option(metavar="SHARE", help="Relative width of the load interval at which the search stops. Default: 5%."),
     ] = None,
     seeds: Annotated[
         str | None, typer.Option(metavar="N|0-B", help="Number of seeds per load, such as 5 or 0-4. Default: 5.")
@@ -58,20 +59,23 @@ def frontier(
     ] = None,
     precision: Annotated[
         str | None,
-        typer.Option(metavar="SHARE", help="Half width of the interval to reach, such as 5%, in place of --tolerance and --seeds."),
+        typer.Option(
+            metavar="SHARE",
+            help="Half width of the load interval at which the search stops, such as 5%. Replaces --tolerance and --seeds.",
+        ),
     ] = None,
     warmup: WarmupOption = None,
     cooldown: CooldownOption = 0.0,
     set_: SetOption = [],  # noqa: B006
     quick: Annotated[bool, typer.Option("--quick", help="Run the short form of the study, as defined in [quick].")] = False,
-    out: Annotated[Path | None, output_option("Directory to write the answer and the runs to. Default: frontier/NAME.")] = None,
+    out: Annotated[Path | None, output_option("Directory for the answer and the runs. Default: frontier/NAME.")] = None,
     dry_run: DryRunFlag = False,
     allow_code: AllowCodeOption = False,
     json: JsonFlag = False,
 ) -> None:
     """Find the lowest load at which a condition is met, by bisection with replications.
 
-    Prints the load with its 95% interval, and writes a figure and a record of the search. A second call reuses finished runs.
+    Print the load with its 95% interval, and write a figure and a record of the search. A second call reuses finished runs.
     """
     with command(json) as output:
         from endive.config.study import frontier_options
@@ -137,7 +141,7 @@ def _share(text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0.0 < value < 10.0:
-        refuse("--tolerance", f"{text!r} is not a share such as 5% or 0.05")
+        refuse("--tolerance", f"{text!r} is not a fraction such as 5% or 0.05")
     return value
 
 
@@ -161,5 +165,5 @@ def _show(output: Output, question: Question, found: Frontier, cut: Sequence[str
         values = (None, None, None) if each is None else (each.mean, each.low, each.high)
         numbers = (format_metric(question.condition.metric, value) for value in values)
         rows.append((format_load(question, point.load), *numbers, str(point.seeds), VERDICTS[point.verdict]))
-    ends = (f"{100.0 * CONFIDENCE:g}% low", "high")
+    ends = (f"{100.0 * CONFIDENCE:g}% CI lower", f"{100.0 * CONFIDENCE:g}% CI upper")
     output.table("", (question.vary, str(question.condition.subject), *ends, "seeds", f"{question.condition.text}?"), rows)

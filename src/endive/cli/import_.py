@@ -68,7 +68,10 @@ def import_(
     client: ClientOption = None,
     answer: Annotated[
         bool,
-        typer.Option("--answer/--no-answer", help="Also simulate the table and print the range of results over the assumptions."),
+        typer.Option(
+            "--answer/--no-answer",
+            help="Also simulate the table, and print the range of results that follows from the assumptions.",
+        ),
     ] = True,
     json: JsonFlag = False,
 ) -> None:
@@ -95,7 +98,7 @@ def import_(
         output.table(f"Classes of {table}", ("class", "operation", "commits", "arrivals"), rows)
         output.note(*notes)
         assumed = [f"- {each.about}: {each.assumed}" for each in imported.assumptions]
-        output.text("\nAssumptions (not recorded in a table's history):", *assumed)
+        output.text("\nAssumptions (a table's history does not contain these values):", *assumed)
         if answer and not not_fitted:
             _answer(output, out, imported, result)
         output.result(result)
@@ -126,7 +129,7 @@ def _answer(output: Output, out: Path, imported: Imported, result: dict[str, Any
         output.note(result["notes"][-1])
         return
     result["answers"] = [answer_data(each) for each in made]
-    show_answers(output, "\nPredicted results (range: assumptions at their bounds)", made)
+    show_answers(output, "\nPredicted results (range: results with each assumption at its bounds)", made)
 
 
 def write_imported(imported: Imported, out: Path, reports: Sequence[CommitReport]) -> tuple[list[Path], list[str]]:

@@ -27,7 +27,7 @@ def init(
         typer.Option(
             "--for",
             metavar="SYSTEM",
-            help=f"System: rest, glue, jdbc, files, ... or {SIMPLE}. Default: prompt on a terminal, otherwise {DEFAULT_SYSTEM}.",
+            help=f"System: rest, glue, jdbc, files, ... or {SIMPLE}. Default: ask on a terminal, otherwise {DEFAULT_SYSTEM}.",
             show_default=False,
         ),
     ] = None,

@@ -33,25 +33,42 @@ def lab(
     context: typer.Context,
     config: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE", help="Configuration of latencies, catalog and failures. Default: no latencies or failures."),
+        typer.Argument(
+            metavar="FILE",
+            help="Configuration with the latencies, the catalog and the failures. Default: no latencies, no failures.",
+        ),
     ] = None,
     out: Annotated[Path, output_option("Directory of the recording.")] = Path("lab"),
-    directory: Annotated[Path | None, typer.Option(metavar="DIR", help="Store objects as files here, not in memory.")] = None,
-    memory: Annotated[int, typer.Option(metavar="MIB", min=1, max=1_000_000, help="Maximum size of all objects in memory.")] = 1024,
-    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Seed of latencies and failures.")] = None,
+    directory: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Store objects as files in this directory instead of in memory.")
+    ] = None,
+    memory: Annotated[
+        int, typer.Option(metavar="MIB", min=1, max=1_000_000, help="Maximum total size of the objects in memory.")
+    ] = 1024,
+    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Random seed of latencies and failures.")] = None,
     store_port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Port of the object store; 0: any free port.")] = 0,
     catalog_port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Port of the catalog; 0: any free port.")] = 0,
     rivals: Annotated[
         bool,
-        typer.Option("--rivals", help="Commit the snapshots of FILE's classes at their simulated times.", rich_help_panel=_RIVALS),
+        typer.Option(
+            "--rivals",
+            help="Start concurrent writers, which commit the snapshots of the classes of FILE at their simulated times.",
+            rich_help_panel=_RIVALS,
+        ),
     ] = False,
     job: Annotated[
         str | None,
-        typer.Option(metavar="CLASS", help="Class that COMMAND replaces in the simulation.", rich_help_panel=_RIVALS),
+        typer.Option(
+            metavar="CLASS", help="Class that COMMAND takes the place of; it gets no concurrent writer.", rich_help_panel=_RIVALS
+        ),
     ] = None,
     table: Annotated[
         list[str],
-        typer.Option(metavar="NAME", help="Table of the rivals, such as db.events; may be repeated.", rich_help_panel=_RIVALS),
+        typer.Option(
+            metavar="NAME",
+            help="Table that the concurrent writers commit to, such as db.events; may be repeated.",
+            rich_help_panel=_RIVALS,
+        ),
     ] = [],  # noqa: B006
     set_: SetOption = [],  # noqa: B006
     json: JsonFlag = False,
@@ -60,7 +77,7 @@ def lab(
 
     With COMMAND, its environment contains the addresses and credentials (AWS_ENDPOINT_URL, PYICEBERG_CATALOG__LAB__URI, ...); the
     lab prints the conflicts, retries and time to commit of COMMAND, and exits with its exit code. Without COMMAND, the lab prints
-    the variables and runs until Ctrl-C. Every request is recorded in requests.parquet, every commit in reports.jsonl.
+    the variables and runs until Ctrl-C. The lab records every request in requests.parquet and every commit in reports.jsonl.
     """
     with command(json) as output:
         from endive.config.load import load_document
@@ -123,7 +140,7 @@ def _rivals(
 
     names = [parse_table(name) for name in tables]
     plan = plan_rivals(document, job, seed)
-    output.note(f"{len(plan)} commits of rivals are planned; they start when {tables[0]} exists")
+    output.note(f"{len(plan)} commits of concurrent writers are planned; they start when {tables[0]} exists")
     with keep_committing(opened, plan, names, output.note):
         yield
 
@@ -157,7 +174,7 @@ def _show(output: Output, opened: Lab, files: Sequence[Path], code: int, tables:
         none = (
             f"no snapshots: {tables[0]} was not created" if opened.catalog.find(parse_table(tables[0])) is None else "no snapshots"
         )
-        output.text("", f"Rivals committed {f'{rival_commits} snapshots' if rival_commits else none}.")
+        output.text("", f"Concurrent writers committed {f'{rival_commits} snapshots' if rival_commits else none}.")
     output.text(f"wrote {' and '.join(map(str, files))}")
     if opened.recording.left_out:
         output.note(f"{opened.recording.left_out} requests were not recorded, because the recording is full")

@@ -59,14 +59,14 @@ def metrics(
     sql: Annotated[
         str | None, typer.Option(metavar="QUERY", help="Query the tables transactions, runs, experiments and saturation.")
     ] = None,
-    limit: Annotated[int, typer.Option(metavar="N", help="Maximum number of rows of --sql.", min=1)] = 1000,
+    limit: Annotated[int, typer.Option(metavar="N", help="Maximum number of rows that --sql prints.", min=1)] = 1000,
     prices: PricesOption = None,
     master: MasterOption = None,
     remote: RemoteOption = None,
     ship_code: ShipOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Measure all finished runs of DIR and write DIR/metrics: tables by run, by experiment over seeds, and of saturation."""
+    """Measure all finished runs of DIR, and write tables by run, by experiment (over seeds) and of saturation to DIR/metrics."""
     with command(json) as output:
         from endive.pipeline.metrics import assemble_study, current_tables, measure_study
         from endive.pipeline.session import SparkOptions, spark_session
@@ -135,8 +135,8 @@ def _show_curves(output: Output, curves: Sequence[dict[str, Any]], changing: Seq
     names = names if len(names) <= _MOST_IN_LABELS else [name for name in names if name in changing]
     shown = {
         "saturation_load": "saturates at",
-        "saturation_low": "95% low",
-        "saturation_high": "high",
+        "saturation_low": "95% CI lower",
+        "saturation_high": "95% CI upper",
         "bound": "bound",
         "reason": "reason",
         "peak_throughput_per_s": "peak commits/s",

@@ -19,22 +19,27 @@ if TYPE_CHECKING:
 @app.command()
 def observe(
     context: typer.Context,
-    out: Annotated[Path, output_option("Protocol to write (TOML).", "FILE")] = Path("client.toml"),
+    out: Annotated[Path, output_option("Protocol file to write (TOML).", "FILE")] = Path("client.toml"),
     operation: Annotated[str, typer.Option(metavar="NAME", help="Operation that COMMAND commits.")] = "fast_append",
-    rivals: Annotated[str, typer.Option(metavar="N,...", help="Numbers of rival commits between load and commit.")] = "0,1,2,3,5,8",
+    rivals: Annotated[
+        str, typer.Option(metavar="N,...", help="Numbers of concurrent commits between load and commit.")
+    ] = "0,1,2,3,5,8",
     check: Annotated[
         int,
         typer.Option(
-            metavar="N", min=0, max=100, help="Number of further commits, with random numbers of rivals, to check the protocol."
+            metavar="N",
+            min=0,
+            max=100,
+            help="Number of additional commits, with random numbers of concurrent commits, that check the protocol.",
         ),
     ] = 0,
     force: ForceFlag = False,
     json: JsonFlag = False,
 ) -> None:
-    """Run COMMAND, which makes one commit, several times in the lab, and write its commit protocol (for commit_path).
+    """Run COMMAND, which makes one commit, several times in the lab, and write its commit protocol as a file for commit_path.
 
-    COMMAND creates its table if there is none, and gets the addresses of the lab in its environment, as with `endive lab`. The lab
-    delays one of its requests while further runs of COMMAND make rival commits. Comments in the file state which parts are exact.
+    COMMAND must create its table if it does not exist. Its environment contains the addresses of the lab, as with `endive lab`. The
+    lab delays one of its requests while other runs of COMMAND commit. Comments in the file state which parts are exact.
     """
     with command(json) as output:
         from endive.lab.observe import Observer
@@ -46,7 +51,7 @@ def observe(
         if not words:
             refuse("observe", "needs a COMMAND after --, such as `endive observe -- python append.py`")
         if operation not in OPERATIONS:
-            refuse("--operation", f"{operation!r} is unknown; allowed are {', '.join(sorted(OPERATIONS))}")
+            refuse("--operation", f"{operation!r} is unknown; allowed: {', '.join(sorted(OPERATIONS))}")
         counts = _counts(rivals)
         check_new(out, force)
         observer = Observer(words, output.note)
@@ -55,7 +60,10 @@ def observe(
         _show(output, observation)
         output.text("", *describe(observation))
         if check:
-            output.text(f"Check: {right} of {check} further commits at random distances have exactly these numbers of requests.")
+            output.text(
+                f"Check: {right} of {check} additional commits with random numbers of concurrent commits have "
+                f"exactly these numbers of requests."
+            )
         output.text(f"wrote {out}; use it with --set transaction.commit_path={out}")
         output.result({"protocol": str(out), "exact": observation.is_exact, "retries": observation.retries, "checked": right})
 

@@ -46,12 +46,13 @@ PrecisionOption = Annotated[
     typer.Option(
         "--precision",
         metavar="1%|0.5pp",
-        help="Add seeds until 95% intervals have this half width, in place of --seeds: 1% of the mean (1 pp for shares), or 0.5pp.",
+        help="Add seeds until the half width of the 95% intervals is at most this value, such as 1% (of the "
+        "mean; 1 pp for proportions) or 0.5pp. Replaces --seeds.",
     ),
 ]
 MaxSeedsOption = Annotated[
     int | None,
-    typer.Option("--max-seeds", metavar="N", help="Largest number of seeds with --precision. Default: 100.", min=2, max=100_000),
+    typer.Option("--max-seeds", metavar="N", help="Maximum number of seeds with --precision. Default: 100.", min=2, max=100_000),
 ]
 PreciseForOption = Annotated[
     list[str],
@@ -64,7 +65,7 @@ RowsOption = Annotated[
     typer.Option(
         "--rows",
         metavar="all|sample|none",
-        help="Rows of runs to keep. Default: [sweep] rows; otherwise all up to 20 GiB, or a sample beyond that.",
+        help="Which rows to keep. Default: rows of [sweep]; otherwise all rows up to 20 GiB, and a sample above that.",
     ),
 ]
 FailIfOption = Annotated[
@@ -72,27 +73,28 @@ FailIfOption = Annotated[
     typer.Option("--fail-if", metavar="CONDITION", help='Exit with 3 if the condition is met, such as "success < 99%".'),
 ]
 JunitOption = Annotated[
-    Path | None, typer.Option("--junit", metavar="FILE", help="Write the conditions of --fail-if and their outcome as JUnit XML.")
+    Path | None, typer.Option("--junit", metavar="FILE", help="Write the outcomes of the --fail-if conditions as JUnit XML.")
 ]
 PricesOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Prices of requests (TOML) instead of list prices; see docs/explanation/cost.md."),
 ]
 LoadOption = Annotated[
-    str | None, typer.Option(metavar="KEY", help="Parameter on the load axis of curves. Default: the rate that varies.")
+    str | None, typer.Option(metavar="KEY", help="Parameter on the load axis. Default: the arrival rate that varies.")
 ]
 
 WarmupOption = Annotated[
     float | None,
     typer.Option(
         metavar="MS",
-        help="Warm-up, excluded from all metrics. Default: until 95% of the arrival rate is reached, then by MSER-5.",
+        help="Warm-up period, excluded from all metrics. Default: until commits start at 95% of the arrival "
+        "rate, then determined by MSER-5.",
         min=0.0,
         rich_help_panel=WINDOW,
     ),
 ]
 _COOLDOWN = typer.Option(
-    metavar="MS", help="Cool-down at the end of the run, excluded from all metrics.", min=0.0, rich_help_panel=WINDOW
+    metavar="MS", help="Cool-down period at the end of the run, excluded from all metrics.", min=0.0, rich_help_panel=WINDOW
 )
 CooldownOption = Annotated[float, _COOLDOWN]
 OptionalCooldownOption = Annotated[float | None, _COOLDOWN]
@@ -113,9 +115,10 @@ ShipOption = Annotated[
     bool, typer.Option("--ship-code", help="Send the package to executors that do not have it.", rich_help_panel=SPARK)
 ]
 CodeVersionOption = Annotated[
-    str | None, typer.Option("--code-version", metavar="VERSION", help="Code version of the results to use, if there are several.")
+    str | None,
+    typer.Option("--code-version", metavar="VERSION", help="Code version of the results to use, if the results have several."),
 ]
-DryRunFlag = Annotated[bool, typer.Option("--dry-run", help="Print the plan and its estimated cost; run nothing.")]
+DryRunFlag = Annotated[bool, typer.Option("--dry-run", help="Print the plan and its estimated cost without running it.")]
 ForceFlag = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 
 

@@ -22,10 +22,10 @@ def pack(
     ship_code: ShipOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Pack a study into one archive: configurations, rows, provenance, metrics, figures, report and versions of packages.
+    """Pack a study into an archive: configurations, rows, provenance, metrics, figures, report and package versions.
 
     New runs are measured first, and the figures and the report are created. The archive contains the checksum of
-    each file: unpack it and run `endive experiments verify DIR`.
+    each file; to check them, unpack it and run `endive experiments verify DIR`.
     """
     with command(json) as output:
         from endive.output_files import check_writable, write_text

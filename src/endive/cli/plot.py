@@ -38,22 +38,25 @@ def plot(
     figure: Annotated[
         list[str], typer.Option("--figure", metavar="NAME", help="Figure to draw; may be repeated. Default: all.")
     ] = [],  # noqa: B006
-    out: Annotated[Path | None, output_option("Directory to write the files to. Default: DIR/figures.")] = None,
-    formats: Annotated[str, typer.Option("--format", metavar="LIST", help="Formats, separated by commas.")] = "png,svg,pdf",
+    out: Annotated[Path | None, output_option("Directory of the files. Default: DIR/figures.")] = None,
+    formats: Annotated[str, typer.Option("--format", metavar="LIST", help="Output formats, separated by commas.")] = "png,svg,pdf",
     width: Annotated[str | None, typer.Option(metavar="SIZE", help="Width, such as 3.3in, 84mm or 8.4cm.")] = None,
     height: Annotated[str | None, typer.Option(metavar="SIZE", help="Height. Default: depends on the figure.")] = None,
     title: Annotated[bool, typer.Option(help="Print the title above each figure.")] = True,
     theory: Annotated[
         list[Path],
-        typer.Option(metavar="CSV", help="Reference curve (columns x and y), labelled by its file name. Needs one --figure."),
+        typer.Option(
+            metavar="CSV",
+            help="Reference curve (CSV with columns x and y), labeled with its file name. Requires exactly one --figure.",
+        ),
     ] = [],  # noqa: B006
     at: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Time to show, such as 12.5s, 300ms or 2min.", rich_help_panel=_TIMELINE_TITLE),
+        typer.Option(metavar="TIME", help="Time at the center, such as 12.5s, 300ms or 2min.", rich_help_panel=_TIMELINE_TITLE),
     ] = None,
-    span: Annotated[str, typer.Option(metavar="TIME", help="Length of the timeline.", rich_help_panel=_TIMELINE_TITLE)] = "1s",
+    span: Annotated[str, typer.Option(metavar="TIME", help="Duration of the timeline.", rich_help_panel=_TIMELINE_TITLE)] = "1s",
     txn: Annotated[
-        int | None, typer.Option(metavar="N", help="Transaction to show, by its number.", rich_help_panel=_TIMELINE_TITLE)
+        int | None, typer.Option(metavar="N", help="Number of the transaction to show.", rich_help_panel=_TIMELINE_TITLE)
     ] = None,
     load: LoadOption = None,
     warmup: WarmupOption = None,
@@ -62,10 +65,10 @@ def plot(
     master: MasterOption = None,
     remote: RemoteOption = None,
     ship_code: ShipOption = False,
-    list_: Annotated[bool, typer.Option("--list", help="List the available figures; write no files.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the available figures without writing files.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Draw the figures of a sweep or a run as PNG, SVG and PDF. Runs that are not measured yet are measured first."""
+    """Draw the figures of a sweep or a run as PNG, SVG and PDF. New runs are measured first."""
     with command(json) as output:
         from endive.output_files import check_inside
         from endive.pipeline.session import SparkOptions, spark_session
@@ -149,7 +152,7 @@ def _list(output: Output, study: Study) -> None:
 
     rows = [(name, None if found is None else found.title, why) for name, found, why in try_figures(study)]
     single = bool(study.single_runs)
-    why = "" if single else "shows one run; pass the results of a run or an experiment"
+    why = "" if single else "it shows a single run; pass the results of a run or an experiment"
     rows.append((_TIMELINE, "Contention, transaction by transaction (--at, --span, --txn)" if single else None, why))
     output.result([{"figure": name, "title": title, "missing": why or None} for name, title, why in rows])
     output.table("", ("figure", "title"), [(name, title or f"not in this study: {why}") for name, title, why in rows])

@@ -28,10 +28,10 @@ def probe(
     ],
     out: Annotated[Path, output_option("Latency profile to write (TOML).", "FILE")] = Path("store.toml"),
     count: Annotated[
-        int, typer.Option(metavar="N", min=1, max=100_000, help="Number of rounds; each sends one request of each kind.")
+        int, typer.Option(metavar="N", min=1, max=100_000, help="Number of rounds. Each round sends one request of each kind.")
     ] = 100,
     seconds: Annotated[float, typer.Option(metavar="S", min=1.0, max=3600.0, help="Time limit.")] = 60.0,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without confirmation.")] = False,
     json: JsonFlag = False,
 ) -> None:
     """Measure an object store or a catalog, write a latency profile and the measurements, and delete all test objects."""
@@ -44,10 +44,10 @@ def probe(
 
         opened = open_target(target)
         output.note(f"endive probe {opened.name}:", *(f"- {line}" for line in opened.plan(count)))
-        output.note(f"- ends after {seconds:g} s at the latest")
+        output.note(f"- stops after at most {seconds:g} s")
         if not yes:
             if json or not sys.stdin.isatty():
-                raise InputError(f"{opened.name}: nothing was written; pass --yes to measure without asking")
+                raise InputError(f"{opened.name}: nothing was written; pass --yes to measure without confirmation")
             typer.confirm("Continue?", abort=True)
         measured = run_probe(opened, count, seconds)
         if not measured.measurements:

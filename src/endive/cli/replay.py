@@ -18,14 +18,14 @@ def replay(
     table: TableArgument,
     out: Annotated[Path, output_option("Configuration to write.", "FILE")] = Path("replay.toml"),
     force: ForceFlag = False,
-    set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Setting to change.")] = [],  # noqa: B006
+    set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Setting to change in the second replay.")] = [],  # noqa: B006
     catalog: CatalogOption = None,
     reports: ReportsOption = None,
     provider: Annotated[str | None, typer.Option(metavar="NAME", help="Object store of the table. Default: s3 (assumed).")] = None,
     client: ClientOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Replay a table's commits at their original times, with the original and with changed settings."""
+    """Replay a table's commits at their original times, with the original settings and with changed settings."""
     with command(json) as output:
         from endive.calibrate.answers import answers
         from endive.calibrate.table_import import make_trace

@@ -40,7 +40,7 @@ def report(
             show_default=False,
         ),
     ],
-    out: Annotated[Path | None, output_option(f"File to write. Default: {REPORT} below DIR.", "FILE")] = None,
+    out: Annotated[Path | None, output_option(f"Report file. Default: {REPORT} below DIR.", "FILE")] = None,
     load: LoadOption = None,
     warmup: WarmupOption = None,
     cooldown: OptionalCooldownOption = None,

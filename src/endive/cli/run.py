@@ -82,7 +82,7 @@ def run(
     seeds: Annotated[
         str | None,
         typer.Option(
-            metavar="N|A-B", help="Evaluate --fail-if on the mean over these seeds: 5 for 0 to 4, or a range such as 0-4."
+            metavar="N|A-B", help="Evaluate --fail-if on the mean over several seeds: 5 for seeds 0 to 4, or a range such as 0-4."
         ),
     ] = None,
     precision: PrecisionOption = None,
@@ -93,18 +93,18 @@ def run(
     warmup: WarmupOption = None,
     cooldown: CooldownOption = 0.0,
     prices: PricesOption = None,
-    trace: Annotated[bool, typer.Option("--trace", help="Also write a log of all events (reference engine).")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Also write a log of all events (reference engine only).")] = False,
     allow_code: AllowCodeOption = False,
     json: JsonFlag = False,
 ) -> None:
     """Simulate a configuration once, write its results and print a summary.
 
-    Results go to DIR/LABEL-HASH/SEED; the label is experiment.label, or the name of the file.
+    The results are written to DIR/LABEL-HASH/SEED. The label is experiment.label, or the file name without it.
 
-    With --seeds or --precision, the summary is of the first seed. With --precision, the metrics of --for (default: of --fail-if, or
-    success and p95) follow, with intervals over all seeds. Finished seeds are reused.
+    With --seeds or --precision, the summary describes the first seed. --precision also prints the metrics of --for (default: those
+    of --fail-if, or success and p95) with intervals over all seeds. Finished seeds are reused.
 
-    Exit codes: 3 if a condition of --fail-if is met, otherwise 0.
+    Exit code: 3 if a condition of --fail-if is met, otherwise 0.
     """
     with command(json) as output:
         from endive.analysis.conditions import parse_condition
@@ -123,7 +123,7 @@ def run(
         check_junit(junit, fail_if)
         target = precision_of(precision, seeds, max_seeds, for_)
         if target is not None and seed is not None:
-            refuse("--precision", "excludes --seed: the seeds are 0, 1, ...")
+            refuse("--precision", "excludes --seed, because its seeds are 0, 1, ...")
         first, others = (0, ()) if target is not None else _split_seeds(seed, seeds, fail_if)
         subjects = precise_subjects(for_, [each.subject for each in conditions], target)
         document = with_label(load_document(config, overrides), config)
@@ -335,7 +335,7 @@ def _show_precision(
         elif found is not None:
             numbers = (format_bound(subject.metric, found.low), "-", "-")
         rows.append((str(subject), *numbers))
-    output.table(f"\nOver {reached.seeds} seeds", ("", "mean", "95% low", "high"), rows)
+    output.table(f"\nOver {reached.seeds} seeds", ("", "mean", "95% CI lower", "95% CI upper"), rows)
     output.text("", describe_precision(precision, [reached]))
 
 
@@ -396,7 +396,7 @@ def _show_writers(output: Output, named: Sequence[tuple[str, Any]]) -> None:
 
     owned = [(name, group) for name, group in named if group["longest_losing_streak"] is not None]
     if owned:
-        header = ("", "Jain's index", "without commit", "longest losing streak", "most attempts")
+        header = ("", "Jain's index", "writers without commit", "longest losing streak", "max attempts")
         output.table("\nFairness among writers", header, [(name, *_fairness(group)) for name, group in owned])
     fresh = [(name, group) for name, group in named if group[at_least("freshness_p50_ms")] is not None]
     if fresh:

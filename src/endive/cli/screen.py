@@ -27,22 +27,25 @@ def screen(
         list[str],
         typer.Option(
             metavar="KEY[=VALUES]",
-            help="Parameter to vary: KEY=LOW..HIGH, KEY=a,b,c, or KEY for half to double its value. Default: all numbers in FILE.",
+            help="Parameter to vary: KEY=LOW..HIGH, KEY=a,b,c, or KEY for the range from half to double its "
+            "value. Default: all numbers in FILE.",
         ),
     ] = [],  # noqa: B006
-    trajectories: Annotated[int, typer.Option(metavar="N", help="Trajectories of the method of Morris.", min=2, max=1000)] = 10,
-    seeds: Annotated[int, typer.Option(metavar="N", help="Seeds per point.", min=1, max=1000)] = 2,
-    seed: Annotated[int, typer.Option(metavar="N", help="Random seed for choosing trajectories.", min=0)] = 0,
+    trajectories: Annotated[
+        int, typer.Option(metavar="N", help="Number of trajectories of the method of Morris.", min=2, max=1000)
+    ] = 10,
+    seeds: Annotated[int, typer.Option(metavar="N", help="Number of seeds per point.", min=1, max=1000)] = 2,
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed for the choice of trajectories.", min=0)] = 0,
     warmup: WarmupOption = None,
     cooldown: CooldownOption = 0.0,
     set_: SetOption = [],  # noqa: B006
-    out: Annotated[Path | None, output_option("Directory to write the answer and the runs to. Default: screen/NAME.")] = None,
+    out: Annotated[Path | None, output_option("Directory for the answer and the runs. Default: screen/NAME.")] = None,
     allow_code: AllowCodeOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Rank parameters by their effect on a metric (method of Morris).
+    """Rank parameters by their effect on a metric, with the method of Morris.
 
-    Needs SALib: pip install 'endive[screen]'. Writes the ranking as a figure. A second call reuses finished runs.
+    Print the ranking and write it as a figure. A second call reuses finished runs. Requires SALib: pip install 'endive[screen]'.
     """
     with command(json) as output:
         from endive.report.screening_answer import answer_screening, format_effect, format_range
@@ -59,10 +62,10 @@ def screen(
                 each.parameter.name,
                 format_range(each.parameter),
                 *(format_effect(metric, value) for value in (each.size, each.half_width, each.deviation)),
-                "grows" if each.mean > 0.0 else "falls" if each.mean < 0.0 else "-",
+                "increases" if each.mean > 0.0 else "decreases" if each.mean < 0.0 else "-",
             )
             for each in done.found.effects
         ]
         output.text(*done.record["answer"], "")
-        output.table("", ("", "range", "effect", "±", "deviation", "with the parameter, it"), rows)
+        output.table("", ("", "range", "effect", "±", "deviation", "direction"), rows)
         output.text("", f"{done.record['runs']} runs in {done.record['seconds']:.1f} s; {', '.join(map(str, done.files))}")

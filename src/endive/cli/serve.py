@@ -13,7 +13,7 @@ from endive.cli.options import AllowCodeOption
 
 @app.command()
 def serve(
-    config: Annotated[Path | None, typer.Argument(metavar="FILE", help="Configuration to start from.")] = None,
+    config: Annotated[Path | None, typer.Argument(metavar="FILE", help="Configuration that the page opens with.")] = None,
     port: Annotated[int, typer.Option(metavar="N", help="Port on 127.0.0.1; 0: any free port.", min=0, max=65535)] = 0,
     open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
     workers: Annotated[
@@ -22,10 +22,10 @@ def serve(
     allow_code: AllowCodeOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Open a live page that simulates while you change settings.
+    """Serve a live page that simulates while you change settings.
 
-    The server listens on 127.0.0.1 only. Its address contains a token; anyone with this address can run simulations and save
-    studies in this directory. With --allow-code, the custom code of FILE is loaded and run at every change. Press Ctrl-C to stop
+    The server listens on 127.0.0.1 only. Its address contains a token; anyone who has the address can run simulations and save
+    studies in this directory. With --allow-code, every change loads and runs the custom code of FILE. Press Ctrl-C to stop
     the server.
     """
     with command(json) as output:

@@ -56,7 +56,7 @@ def sweep(
     quick: Annotated[bool, typer.Option("--quick", help="Run the short form of the sweep, as defined in [quick].")] = False,
     dry_run: DryRunFlag = False,
     yes: Annotated[
-        bool, typer.Option("--yes", help=f"Run even if the sweep exceeds {_MANY_RUNS:,} runs, a day, or the free disk space.")
+        bool, typer.Option("--yes", help=f"Run the sweep even if it exceeds {_MANY_RUNS:,} runs, a day, or the free disk space.")
     ] = False,
     master: MasterOption = None,
     remote: RemoteOption = None,
@@ -64,7 +64,7 @@ def sweep(
     allow_code: AllowCodeOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Run all points of a sweep that are not finished yet. The same command resumes a sweep that was stopped."""
+    """Run all unfinished points of a sweep. The same command resumes a stopped sweep."""
     with command(json) as output:
         from endive.config.sweep_file import Sweep, parse_rows
         from endive.output_files import check_writable, remove_leftovers
@@ -229,10 +229,11 @@ def _show_plan(output: Output, plan: SweepPlan, work: Work) -> None:
         output.text(f"... and {len(plan.points) - 50} more")
     output.text(
         "",
-        f"{plan.runs} runs ({len(plan.seeds)} seeds), {work.finished} of them finished, {len(work.todo)} to do",
+        f"{plan.runs} runs ({len(plan.seeds)} seeds), {work.finished} finished, {len(work.todo)} remaining",
         None
         if plan.precision is None
-        else f"A pilot; points whose intervals are wider than {plan.precision} get up to {plan.precision.most_seeds} seeds.",
+        else f"These are pilot runs; points with intervals wider than {plan.precision} get up to "
+        f"{plan.precision.most_seeds} seeds.",
         f"about {work.effort.transactions:,.0f} transactions, {work.effort.cpu_seconds:,.0f} s of one core, "
         f"{work.effort.disk_bytes / 2**20:,.0f} MiB on disk",
     )

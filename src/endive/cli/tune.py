@@ -39,9 +39,10 @@ _ROUNDS, _QUICK_ROUNDS = (2, 4, 8), (2, 4)
 @app.command()
 def tune(
     config: ConfigArgument,
-    for_: Annotated[str, typer.Option("--for", metavar="METRIC", help='Metric to improve, such as "time_to_commit_p99(ingest)".')],
+    for_: Annotated[str, typer.Option("--for", metavar="METRIC", help='Metric to optimize, such as "time_to_commit_p99(ingest)".')],
     subject_to: Annotated[
-        list[str], typer.Option(metavar="CONDITION", help='Condition to meet, such as "success(compaction) >= 95%".')
+        list[str],
+        typer.Option(metavar="CONDITION", help='Condition that the settings must meet, such as "success(compaction) >= 95%".'),
     ] = [],  # noqa: B006
     search: Annotated[
         list[str],
@@ -53,11 +54,13 @@ def tune(
     ] = [],  # noqa: B006
     vary: Annotated[
         list[str],
-        typer.Option("--vary", metavar="KEY=VALUES", help="Also search a key: LOW..HIGH, or a,b,c."),
+        typer.Option("--vary", metavar="KEY=VALUES", help="Key to search as well: KEY=LOW..HIGH or KEY=a,b,c."),
     ] = [],  # noqa: B006
     candidates: Annotated[
         int | None,
-        typer.Option(metavar="N", help=f"Settings to try. Default: {_CANDIDATES}, with --quick {_QUICK_CANDIDATES}.", min=1),
+        typer.Option(
+            metavar="N", help=f"Number of candidates to try. Default: {_CANDIDATES}, with --quick {_QUICK_CANDIDATES}.", min=1
+        ),
     ] = None,
     seeds: Annotated[
         str | None,
@@ -68,20 +71,20 @@ def tune(
     ] = None,
     precision: PrecisionOption = None,
     max_seeds: MaxSeedsOption = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Random seed for choosing settings.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed for the choice of candidates.", min=0)] = 0,
     warmup: WarmupOption = None,
     cooldown: CooldownOption = 0.0,
     set_: SetOption = [],  # noqa: B006
-    quick: Annotated[bool, typer.Option("--quick", help="Try fewer settings, in fewer rounds, with fewer seeds.")] = False,
-    out: Annotated[Path | None, output_option("Directory to write the answer and the runs to. Default: tune/NAME.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Try fewer candidates, in fewer rounds, with fewer seeds.")] = False,
+    out: Annotated[Path | None, output_option("Directory for the answer and the runs. Default: tune/NAME.")] = None,
     dry_run: DryRunFlag = False,
     allow_code: AllowCodeOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Find the settings of clients and jobs that optimize a metric and meet conditions.
+    """Find the settings of clients and jobs that optimize a metric under conditions.
 
-    Prints the best settings with a 95% interval of their advantage over the current settings and over Iceberg's defaults, the
-    runner-up, and snippets to paste: table properties, checkpoint intervals, cron lines. A second call reuses finished runs.
+    Print the best settings, the 95% intervals of their advantage over the current settings and over Iceberg's defaults, the
+    runner-up, and snippets to paste (table properties, checkpoint intervals, cron lines). A second call reuses finished runs.
     """
     with command(json) as output:
         from endive.analysis.halving import Plan
@@ -149,4 +152,4 @@ def _table(output: Output, question: TuningQuestion, record: Mapping[str, Any]) 
         verdicts = ({"holds": "yes", "fails": "no"}.get(verdict, "open") for verdict in each["conditions"])
         rows.append((each["name"], number, *ends, *verdicts, each["settings"]))
     conditions = [each.text for each in question.conditions]
-    output.table("", ("", str(question.objective), "95% low", "high", *conditions, "settings"), rows)
+    output.table("", ("", str(question.objective), "95% CI lower", "95% CI upper", *conditions, "settings"), rows)

@@ -187,7 +187,7 @@ def _check_old_sections(document: Tree) -> list[Problem]:
             _remove(document, section)
             continue
         for key in [key for key in table if key not in keys]:
-            problems.append(Problem(f"{section}.{key}", f"no such key; {nearest(key, keys)}"))
+            problems.append(Problem(f"{section}.{key}", f"unknown key; {nearest(key, keys)}"))
             del table[key]
         if not table:
             _remove(document, section)

@@ -19,7 +19,7 @@ from endive.workload.arrivals import ARRIVAL_KINDS, ArrivalKind, Arrivals, kind_
 class Periodic(Section):
     """Periodic job: one transaction at phase, phase + interval, ..."""
 
-    interval_ms: PositiveMs = Field(description="Time from one submission to the next.")
+    interval_ms: PositiveMs = Field(description="Interval between submissions.")
     phase_ms: NonNegativeMs = Field(0.0, description="Time of the first submission.")
 
 
@@ -41,26 +41,34 @@ class RateStep(Section):
     from_ms: NonNegativeMs = Field(
         alias="from", description="Start of the step, relative to the start of the run (alias: `from_ms`)."
     )
-    rate: Annotated[float, Field(ge=0, le=1e6)] = Field(description="Arrivals per second; 0 is a pause.")
+    rate: Annotated[float, Field(ge=0, le=1e6)] = Field(description="Arrivals per second; 0: no arrivals.")
 
 
 class ArrivalKeys(Section):
     """Arrivals of a class: at most one arrival kind, and the start and end of the class."""
 
-    rate: Rate | None = Field(None, description="Arrivals per second (Poisson).")
-    inter_arrival: Interval | None = Field(None, description="Interval between arrivals, instead of `rate`.")
+    rate: Rate | None = Field(None, description="Arrivals per second, as a Poisson process.")
+    inter_arrival: Interval | None = Field(None, description="Interval between arrivals; replaces `rate`.")
     periodic: Periodic | None = Field(None, description="Arrivals at fixed intervals.")
-    closed: Closed | None = Field(None, description="Closed loop: clients that wait for their transactions.")
+    closed: Closed | None = Field(
+        None, description="Closed loop: each client waits for its transaction before it submits the next one."
+    )
     writers: Writers | None = Field(
-        None, description="Number of writers; each submits once per `every_ms`, one transaction at a time."
+        None,
+        description="Number of writers. Each submits one transaction per `every_ms`, and waits until the "
+        "previous one has finished.",
     )
     every_ms: PositiveMs | None = Field(None, description="Interval between submissions of a writer (alias: `every`).")
     phase: Literal["random", "aligned", "staggered"] | None = Field(
         None,
         description="Phases of the writers within the interval: random, all at its start (aligned), or evenly spaced (staggered).",
     )
-    schedule: list[RateStep] | None = Field(None, description="Poisson arrivals with a varying rate, as steps in order of time.")
-    trace: Annotated[str, Field(min_length=1)] | None = Field(None, description="File of submissions to replay (*.parquet, *.csv).")
+    schedule: list[RateStep] | None = Field(
+        None, description="Poisson arrivals at a rate that varies over time: a list of steps in chronological order."
+    )
+    trace: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="File of submissions to replay (*.parquet or *.csv)."
+    )
     start_ms: NonNegativeMs | None = Field(None, description="Start of submissions (alias: `start`). Default: 0.")
     end_ms: PositiveMs | None = Field(None, description="End of submissions (alias: `end`). Default: end of the run.")
 
@@ -86,7 +94,7 @@ class ArrivalKeys(Section):
     def _check_times(self) -> None:
         for key in ("start_ms", "end_ms"):
             if getattr(self, key) is not None and self.kind is not None and self.kind.has_own_times:
-                raise ValueError(f"{key} has no effect with {self.kind.key}, which sets its own times; remove {key}")
+                raise ValueError(f"{key} has no effect with {self.kind.key}, which sets the submission times; remove {key}")
         start_ms, end_ms = self.start_ms or 0.0, self.end_ms
         if end_ms is not None and end_ms <= start_ms:
             raise ValueError(f"end_ms {end_ms:.12g} must be above start_ms {start_ms:.12g}")
@@ -95,7 +103,8 @@ class ArrivalKeys(Section):
         for before, after in itertools.pairwise(self.schedule or ()):
             if after.from_ms <= before.from_ms:
                 raise ValueError(
-                    f"steps of schedule must be in order of time, but {after.from_ms:.12g} ms follows {before.from_ms:.12g} ms"
+                    f"the steps of schedule must be in chronological order, but {after.from_ms:.12g} ms follows "
+                    f"{before.from_ms:.12g} ms"
                 )
 
 

@@ -32,9 +32,9 @@ from endive.transaction import OPERATIONS, Transaction
 KINDS: Mapping[str, type] = {"provider": StorageProvider, "catalog": Catalog, "transaction": Transaction}
 """Base class of the component by key of ``[parts]``."""
 MOST_BYTES = 2**20
-ASKED = "is custom code, which runs with your permissions. Use --allow-code to allow it."
+ASKED = "loads custom code, which runs with your permissions. Use --allow-code to allow it."
 """Message for code that the user has not permitted."""
-_SOURCE = "[parts]"
+_SOURCE = "configuration"
 
 
 class _Permission:
@@ -69,12 +69,14 @@ def add_sources(tree: dict[str, Any], directory: Path) -> list[Problem]:
             continue  # reported by the schema
         path, _ = code_path(code, directory)
         if "source" in part:
-            problems.append(Problem(f"parts.{kind}.source", "must not be set: it is read from the file given by `code`"))
+            problems.append(
+                Problem(f"parts.{kind}.source", "must not be set, because Endive reads it from the file given by `code`")
+            )
         try:
             part["source"] = read_text(path, MOST_BYTES)
             ast.parse(part["source"])
         except (RecursionError, MemoryError):  # raised by Python for code that is nested too deeply
-            problems.append(Problem(f"parts.{kind}.code", f"{path}: is nested too deeply", code))
+            problems.append(Problem(f"parts.{kind}.code", f"{path} is nested too deeply", code))
         except (UnreadableError, SyntaxError, ValueError) as error:
             problems.append(Problem(f"parts.{kind}.code", f"{path}: {error}", code))
     return problems
@@ -105,7 +107,7 @@ def load_class(kind: str, part: ComponentSection) -> type[Any]:
         ConfigError: Code is not permitted, or the class does not exist or has the wrong base class.
     """
     if not code_is_allowed():
-        raise _refused(kind, ASKED, part.code)
+        raise ConfigError(_SOURCE, [Problem(f"parts.{kind}.code", ASKED)])
     return _loaded(kind, part.code, part.source or "")
 
 
@@ -148,5 +150,5 @@ def make_component(kind: str, part: ComponentSection, offered: Mapping[str, Any]
     try:
         return made(**arguments)
     except Exception as error:
-        message = f"cannot create the component with its options and {', '.join(offered)}: {type(error).__name__}: {error}"
+        message = f"the component cannot be created with these options and {', '.join(offered)}: {type(error).__name__}: {error}"
         raise ConfigError(_SOURCE, [Problem(f"parts.{kind}.options", message, dict(part.options))]) from error

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from endive.input_files import in_short
+from endive.input_files import in_short, state
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,13 @@ class Problem:
     message: str
     value: Any = None
 
+    @property
+    def text(self) -> str:
+        """Message with the value, without the key."""
+        return self.message if self.value is None else f"{self.message} (got {in_short(repr(self.value))})"
+
     def __str__(self) -> str:
-        shown = "" if self.value is None else f" (is {in_short(repr(self.value))})"
-        return f"{in_short(self.key)}: {self.message}{shown}" if self.key else self.message
+        return state(in_short(self.key), self.text, is_key=not self.key.startswith("--")) if self.key else self.text
 
 
 class ConfigError(ValueError):
@@ -42,7 +46,7 @@ class ConfigError(ValueError):
     def __init__(self, source: str, problems: Iterable[Problem]) -> None:
         self.source = source
         self.problems = tuple(problems)
-        lines = [f"{source}: {problem}" for problem in self.problems]
+        lines = [f"{source}: {problem}" if problem.key else state(source, str(problem)) for problem in self.problems]
         super().__init__("\n".join(lines))
 
     def __reduce__(self) -> tuple[type[ConfigError], tuple[str, tuple[Problem, ...]]]:
@@ -55,7 +59,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
     known = sorted(known)
     if not known:
         return "no value is allowed here"
-    return closest(word, known).removeprefix("; ") or f"allowed are {', '.join(known)}"
+    return closest(word, known).removeprefix("; ") or f"allowed: {', '.join(known)}"
 
 
 def closest(word: str, known: Iterable[str]) -> str:
@@ -88,7 +92,7 @@ def _problem(item: Any, tree: Tree, model: type[BaseModel], aliases: Sequence[st
     location = _in_file(item["loc"], tree, kind)
     key = ".".join(str(part) for part in location)
     if kind == "extra_forbidden":
-        return Problem(key, f"no such key; {nearest(str(location[-1]), _keys_beside(location, model, aliases))}")
+        return Problem(key, f"unknown key; {nearest(str(location[-1]), _keys_beside(location, model, aliases))}")
     if kind == "missing":
         return Problem(key, "is missing")
     shown = None if isinstance(value, dict | BaseModel) else value

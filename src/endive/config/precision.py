@@ -11,7 +11,7 @@ PILOT_SEEDS = 8
 """Number of seeds of a pilot. With fewer, intervals that are narrow by chance end a study too early, and hold less often."""
 MOST_SEEDS = 100
 """Largest number of seeds of a configuration, unless the user gives another one."""
-FORM = "1% (of a mean, a time or a rate; for shares 1 percentage point) or 0.5pp (for shares only)"
+FORM = "1% (of a mean, a time or a rate; for proportions, 1 percentage point) or 0.5pp (for proportions only)"
 _PRECISION = re.compile(r"(?P<number>[0-9]{1,6}(?:\.[0-9]{1,6})?)\s*(?P<unit>%|pp)")
 
 
@@ -57,7 +57,7 @@ def parse_precision(text: str, source: str, most_seeds: int | None = None) -> Pr
     found = _PRECISION.fullmatch(text.strip())
     value = float(found["number"]) / 100.0 if found is not None else 0.0
     if found is None or not 0.0 < value < 1.0:
-        raise ConfigError(source, [Problem("", f"{text[:60]!r} is not a precision; it should be {FORM}, above 0 and below 100")])
+        raise ConfigError(source, [Problem("", f"{text[:60]!r} is not a precision; expected {FORM}, above 0 and below 100")])
     return Precision(value, found["unit"] == "pp", MOST_SEEDS if most_seeds is None else most_seeds)
 
 
@@ -68,5 +68,5 @@ def choose_precision(precision: str | None, seeds: object, most_seeds: int | Non
             raise ConfigError(f"{source}max-seeds", [Problem("", "has no effect without --precision")])
         return None
     if seeds is not None:
-        raise ConfigError(f"{source}precision", [Problem("", "excludes --seeds: it determines the number of seeds")])
+        raise ConfigError(f"{source}precision", [Problem("", "excludes --seeds, because it determines the number of seeds")])
     return parse_precision(precision, f"{source}precision", most_seeds)

@@ -74,18 +74,20 @@ class RetryBackoff(Section):
     enabled: bool = Field(False, description="Wait before each retry.")
     kind: Literal["exponential", "slots", "aimd", "retry_after", "linear"] = Field(
         "exponential",
-        description="slots: one of 4 slots, each as long as the first attempt; the number of slots doubles at each retry; "
-        "aimd: per writer, multiplied by multiplier after a lost race and reduced by base_ms after a commit; "
-        "retry_after: retry_after_ms of the service, plus up to jitter of it; "
-        "linear: base_ms more at each retry, randomized by jitter.",
+        description="Kind of backoff. exponential: multiplied by multiplier at each retry, randomized by jitter. slots: a "
+        "random one of 4 slots, each as long as the first attempt; the number of slots doubles at each retry. "
+        "aimd: kept per writer, multiplied by multiplier after a lost race and reduced by base_ms after a commit. "
+        "retry_after: retry_after_ms of the service, increased by a random fraction of up to jitter. linear: "
+        "increased by base_ms at each retry, randomized by jitter.",
     )
     base_ms: NonNegativeMs = Field(10.0, description="Backoff before the first retry.")
     multiplier: Annotated[float, Field(ge=1, le=1e6)] = Field(2.0, description="Factor by which the backoff grows with each retry.")
-    max_ms: NonNegativeMs = Field(5000.0, description="Longest backoff, before jitter.")
+    max_ms: NonNegativeMs = Field(5000.0, description="Maximum backoff, before jitter.")
     jitter: Probability | Literal["full", "equal", "decorrelated"] = Field(
         0.1,
-        description="Largest random change, as a fraction of the backoff; full: uniform from 0 to the backoff; equal: from half "
-        "of the backoff to all of it; decorrelated: from base_ms to multiplier times the previous backoff.",
+        description="Maximum random deviation, as a fraction of the backoff. full: uniform from 0 to the backoff. equal: "
+        "uniform from half of the backoff to the backoff. decorrelated: uniform from base_ms to multiplier times "
+        "the previous backoff.",
     )
 
     @model_validator(mode="after")
@@ -144,25 +146,33 @@ class Transactions(Section):
         description="Relative frequencies (weights) of the operations.",
     )
     tables_per_txn: Some | ZipfTables = Field(1, description="Number of tables of a transaction; all belong to one table group.")
-    table_selection: Selection = Field(default_factory=Selection, description="Selection of the tables of a transaction.")
+    table_selection: Selection = Field(
+        default_factory=Selection, description="Distribution from which the tables of a transaction are drawn."
+    )
     partitions_per_txn: Annotated[float, Field(ge=1, le=MOST_FILES)] | None = Field(
         None,
-        description="Number of partitions written per table; a fractional number is a mean. "
-        "Default: partitions are not tracked, and every change of the table overlaps.",
+        description="Number of partitions written per table; a fractional number is a mean. Default: partitions are not "
+        "tracked, and all changes of a table overlap.",
     )
-    partition_selection: Selection = Field(default_factory=Selection, description="Selection of the partitions of a table.")
+    partition_selection: Selection = Field(
+        default_factory=Selection, description="Distribution from which the partitions of a table are drawn."
+    )
     manifests_per_concurrent_commit: PerCommit = Field(
-        1.5, description="Manifests that a merge append rewrites for each concurrent commit."
+        1.5, description="Number of manifests that a merge append rewrites for each concurrent commit."
     )
     real_conflict_probability: Probability = Field(0.0, description="Probability that an overlapping change is a real conflict.")
     conflict_detector: Literal["probabilistic", "partition_overlap"] = Field(
-        "probabilistic", description="Detection of real conflicts; partition_overlap: every overlapping change is a real conflict."
+        "probabilistic",
+        description="Detection of real conflicts. probabilistic: an overlapping change is a real conflict with "
+        "real_conflict_probability. partition_overlap: every overlapping change is a real conflict.",
     )
     on_real_conflict: OnRealConflict | None = Field(
-        None, description="Reaction to a real conflict. Default: abort, or merge if conflicting_manifests is set."
+        None, description="Reaction to a real conflict. Default: abort; merge if conflicting_manifests is set."
     )
-    max_restarts: Files = Field(3, description="restart: maximum number of restarts of the job.")
-    conflicting_manifests: ManifestCounts | None = Field(None, description="merge: number of manifests merged per conflict.")
+    max_restarts: Files = Field(3, description="on_real_conflict = restart: maximum number of restarts of the job.")
+    conflicting_manifests: ManifestCounts | None = Field(
+        None, description="on_real_conflict = merge: number of manifests merged per conflict."
+    )
     total_timeout_ms: NonNegativeMs | None = Field(
         None, description="Maximum total time of the commit, checked after each failed attempt."
     )
@@ -173,8 +183,9 @@ class Transactions(Section):
     retry_backoff: RetryBackoff = Field(default_factory=RetryBackoff, description="Backoff before a retry.")
     table_handle: TableHandle = Field(
         "loaded",
-        description="loaded: each transaction loads the table; kept: writers cache the table. With a service, transactions of "
-        "Iceberg's paths then start without a load; otherwise they reload the metadata only if it has changed.",
+        description="loaded: each transaction loads the table. kept: writers cache the table; with a catalog service, "
+        "transactions on Iceberg's commit paths then start without a load, and with other catalogs they reload the "
+        "metadata only if it has changed.",
     )
     client_ms_per_access: NonNegativeMs | Runtime | None = Field(
         None, description="Client CPU time per request to the object store or the catalog: a time or a distribution."
@@ -185,10 +196,10 @@ class Transactions(Section):
         "protocol of another table format (`endive protocols`), or the path of a protocol file (*.toml).",
     )
     retry_policy: RetryPolicy | None = Field(
-        None, description="iceberg: Iceberg's defaults for retry, retry_backoff and total_timeout_ms, unless they are set."
+        None, description="iceberg: use Iceberg's defaults for retry, retry_backoff and total_timeout_ms if they are not set."
     )
     isolation: Isolation | None = Field(
-        None, description="Isolation level of validation. Default: serializable; none for replace_partitions and delete."
+        None, description="Isolation level for validation. Default: serializable, but none for replace_partitions and delete."
     )
     overwrite_by: Literal["files", "filter"] = Field(
         "files", description="Files replaced by an overwrite: listed explicitly, or selected by a filter."
@@ -210,26 +221,28 @@ class Transactions(Section):
     )
     max_failed_commits: Files | None = Field(
         None,
-        description="Failed commits that a rewrite_files job tolerates; with one more it ends "
+        description="Maximum number of failed commits of a rewrite_files job; one more failure ends the job "
         "(partial-progress.max-failed-commits). Default: commits_per_job.",
     )
     manifest_list_mode: Literal["rewrite", "append"] = Field(
-        "rewrite", description="rewrite: each commit writes a new manifest list; append: entries are appended to it (ML+)."
+        "rewrite",
+        description="rewrite: each commit writes a new manifest list. append: each commit appends its entries to "
+        "the existing manifest list.",
     )
     manifest_list_seal_threshold: Threshold = Field(
-        0, description="ML+: size in bytes above which a manifest list is sealed; 0: never."
+        0, description="manifest_list_mode = append: size in bytes above which a manifest list is sealed; 0: never."
     )
-    manifest_list_entry_size: AtLeastOne = Field(50, description="ML+: size of an entry in bytes.")
+    manifest_list_entry_size: AtLeastOne = Field(50, description="manifest_list_mode = append: size of an entry in bytes.")
 
 
 class CommitterSection(Section):
     """Committer: one client that commits the file batches of all writers of the class, one commit at a time."""
 
     interval_ms: NonNegativeMs = Field(
-        0.0, description="Interval from the start of one commit to the start of the next, in ms; 0: as soon as possible."
+        0.0, description="Interval between the starts of two consecutive commits, in ms; 0: as soon as possible."
     )
     max_batch: Count = Field(
-        0, description="Number of file batches that triggers a commit, and the maximum per commit; 0: no limit."
+        0, description="Number of file batches that triggers a commit, and maximum number of file batches per commit; 0: no limit."
     )
     max_in_flight: AtLeastOne | None = Field(
         None,
@@ -237,11 +250,11 @@ class CommitterSection(Section):
     )
     round: CommitRound = Field(
         "queue",
-        description="queue: a commit starts when batches wait and the interval is over; all_writers: when every one of `writers` "
-        "has delivered the batch of the round, or at `timeout_ms` (Kafka Connect, Flink).",
+        description="Start of a commit. queue: when batches are waiting and the interval has passed. all_writers: when all "
+        "writers have delivered their batch of the round, or after `timeout_ms` (Kafka Connect, Flink).",
     )
     timeout_ms: PositiveMs | None = Field(
-        None, description="all_writers: time after which a round commits without the missing batches."
+        None, description="round = all_writers: time after which a round commits without the missing batches."
     )
 
 
@@ -249,9 +262,9 @@ class _ClassKeys(ArrivalKeys):
     """``[workload.NAME]``: class of transactions. Keys that are not set default to those of ``[transaction]``."""
 
     committer: CommitterSection | None = Field(
-        None, description="One client that commits the file batches of all writers (Flink, Kafka Connect)."
+        None, description="A single client commits the file batches of all writers (Flink, Kafka Connect)."
     )
-    operation: Operation | None = Field(None, description="Operation of all its transactions, instead of operation_types.")
+    operation: Operation | None = Field(None, description="Operation of all transactions of the class; replaces operation_types.")
     tables: list[Count] | None = Field(None, description="Tables that the class uses. Default: all.", min_length=1)
     partition_range: Annotated[list[Count], Field(min_length=2, max_length=2)] | None = Field(
         None, description="Range of partitions that the class uses, as [first, end], end exclusive. Default: all."
@@ -314,25 +327,27 @@ class CatalogSection(Section):
 
     type: CatalogName | None = Field(
         None,
-        description="cas, append: catalog file in the object store; service: REST catalog or database; instant: constant latency. "
-        "Default: cas, or append if the provider supports only appends.",
+        description="cas: catalog file in the object store, replaced by compare-and-swap. append: catalog log in the object "
+        "store. service: REST catalog or database. instant: constant latency. Default: cas, or append if the "
+        "provider supports only appends.",
     )
     num_tables: Some = Field(1, description="Number of tables, numbered from 0.")
     num_groups: Some | None = Field(
         None,
-        description="Number of table groups. Tables of a group share one commit pointer. Default: 1, with service num_tables.",
+        description="Number of table groups. The tables of a group share one commit pointer. Default: 1; num_tables with type "
+        "= service.",
     )
     group_sizes: Literal["uniform", "longtail"] = Field(
-        "uniform", description="Sizes of the table groups; longtail: proportional to 1/rank."
+        "uniform", description="Distribution of the sizes of the table groups. longtail: size proportional to 1/rank."
     )
     partitions: Partitions = Field(default_factory=Partitions, description="Number of partitions of the tables.")
     provider: str | None = Field(None, description="Object store of the catalog. Default: storage.provider.")
     latency_ms: PositiveMs = Field(1.0, description="instant: latency of reads and commits.")
     linearization: Probability = Field(1.0, description="Linearization point of a read or commit, as a fraction of its latency.")
-    size_bytes: Count = Field(4096, description="Size of the catalog file, for latencies that depend on size.")
+    size_bytes: Count = Field(4096, description="Size of the catalog file, for providers whose latencies depend on the size.")
     table_metadata_inlined: bool = Field(
         True,
-        description="Only of the path endive, on a catalog in an object store. True: the catalog stores table metadata; false: "
+        description="commit_path = endive with a catalog in an object store: true: the catalog stores table metadata; false: "
         "clients read and write metadata files. Iceberg's clients always write metadata.json.",
     )
     compaction_threshold: Threshold = Field(16_000_000, description="append: size in bytes above which the log is sealed.")
@@ -343,51 +358,57 @@ class CatalogSection(Section):
     commit: Latency | None = Field(None, description="service: service time of a commit. Default: median 10 ms, sigma 0.5.")
     check: Latency | None = Field(
         None,
-        description="service: service time of a commit that has lost the race when its service starts; one that loses at its end "
-        "takes the whole service time. Default: 2 ms.",
+        description="service: service time of a commit that has already lost the race when the server starts to process it. A "
+        "commit that loses the race later takes the whole service time. Default: 2 ms.",
     )
     workers: Files = Field(
-        0, description="service: number of requests served concurrently; others wait in a queue. 0: unlimited, no queue."
+        0,
+        description="service: number of requests served concurrently (for a database, the size of the connection "
+        "pool); others wait in a queue. 0: unlimited, no queue.",
     )
     queue_limit: Threshold | None = Field(
-        None, description="service: queue length at which further requests are rejected (429, 503)."
+        None, description="service: queue length at which further requests are rejected with 429 or 503."
     )
     retry_after_ms: NonNegative = Field(
-        1000.0, description="service: wait before a rejected request is resent, and base of the backoff kind retry_after."
+        1000.0, description="service: wait before a rejected request is resent. The backoff kind retry_after is based on it."
     )
     max_resends: Files = Field(
-        5, description="service: resends of a rejected request before the operation ends with service_unavailable."
+        5,
+        description="service: maximum number of resends of a rejected request; then the operation aborts with service_unavailable.",
     )
     lock: Literal["none", "table"] | None = Field(
         None,
-        description="service: table serializes the commits of a table; none lets them race. "
-        "Default: none; coalesce always serializes them.",
+        description="service: table: commits to the same table are serialized. none: they are processed concurrently. Default: "
+        "none; with coalesce, commits are always serialized.",
     )
     server_retries: Files = Field(
-        0, description="service: server-side retries of a commit that lost its swap (Iceberg's REST server code: 4)."
+        0,
+        description="service: maximum number of server-side retries of a commit that lost its compare-and-swap "
+        "(4 in Iceberg's REST server code).",
     )
     server_retry_mode: ServerRetryMode = Field(
         "recheck",
-        description="service: recheck: the server checks the requirements of the commit again, as Iceberg's CatalogHandlers do, "
-        "so an append to a branch that has moved is rejected (409); rebase: the server applies an append to the current state.",
+        description="service: behavior of a server-side retry. recheck: the server checks the requirements of the commit "
+        "again, as Iceberg's CatalogHandlers do, and rejects an append to a branch that has changed (409). rebase: "
+        "the server applies an append to the current state.",
     )
     server_backoff_ms: NonNegative = Field(
-        100.0, description="service: wait before a server-side retry, in addition to a reload (the service time load)."
+        100.0, description="service: wait before a server-side retry, in addition to the reload, which takes the service time load."
     )
     database_conflict: Probability = Field(
         0.0,
-        description="service: probability, per commit in service on another table, that the database fails a commit with a "
-        "serialization failure, which clients do not retry (request_failed).",
+        description="service: probability that one concurrent commit to another table makes the database reject a commit with "
+        "a serialization failure. Clients do not retry it (request_failed).",
     )
     coalesce: CoalesceSection | None = Field(None, description="service: group commit of requests for the same table.")
-    transfer_ms_per_mib: NonNegative = Field(10.0, description="service: latency that each MiB of table metadata adds to a load.")
+    transfer_ms_per_mib: NonNegative = Field(10.0, description="service: additional latency of a load per MiB of table metadata.")
     writes_metadata: bool = Field(
         True,
-        description="service: true: the server writes metadata.json and returns it with a load (REST); "
-        "false: clients read and write it (Glue, Hive, JDBC).",
+        description="service: true: the server writes metadata.json and returns it in the response to a load (REST). false: "
+        "clients read and write it (Glue, Hive, JDBC).",
     )
     metadata_limit_bytes: Annotated[int, Field(ge=1, le=10**15)] | None = Field(
-        None, description="Size limit of metadata.json; a commit that exceeds it aborts (AWS Glue: 20 MB)."
+        None, description="Maximum size of metadata.json; a commit that exceeds it aborts (AWS Glue: 20 MB)."
     )
 
     @property
@@ -405,30 +426,37 @@ class TableSection(Section):
 
     start: Literal["steady", "empty"] = Field(
         "steady",
-        description="State of a table at the start, for keys that are not given. steady: the manifests and snapshots that merging, "
-        "rewrites and expiry keep at the rates of the workload, at a random point of their cycle; as empty where nothing bounds "
-        "them. empty: a new table, with 1 manifest, 0 delete manifests and 1 snapshot.",
+        description="Initial table state; explicit keys override it. steady: the number of manifests and snapshots in the "
+        "steady state of merging, rewrites and expiry under this workload, at a random point of the cycle (same as "
+        "empty if nothing limits that number). empty: a new table with 1 manifest, no delete manifests and 1 "
+        "snapshot.",
     )
     manifests: Files | None = Field(None, description="Initial number of data manifests. Default: depends on `start`.")
     delete_manifests: Files | None = Field(None, description="Initial number of delete manifests. Default: depends on `start`.")
     snapshots: Some | None = Field(None, description="Initial number of retained snapshots. Default: depends on `start`.")
     metadata_bytes: Count = Field(2_000, description="Size of a metadata file without snapshots.")
     metadata_bytes_per_snapshot: Count = Field(
-        1_100, description="Bytes per retained snapshot (median of 59 public tables: 1,109; about 740 in minimal ones)."
+        1_100,
+        description="Size of a metadata file per retained snapshot, in bytes (median of 59 public tables: 1,109; "
+        "minimal tables: about 740).",
     )
     manifest_list_bytes: Count = Field(4_400, description="Size of a manifest list without manifests.")
-    manifest_list_bytes_per_manifest: Count = Field(42, description="Bytes per manifest.")
+    manifest_list_bytes_per_manifest: Count = Field(42, description="Size of a manifest list per manifest.")
     manifest_bytes: AtLeastOne = Field(7_100, description="Size of a new manifest.")
-    manifest_header_bytes: Count = Field(6_900, description="Part of manifest_bytes that a merge saves for each manifest.")
+    manifest_header_bytes: Count = Field(
+        6_900, description="Part of manifest_bytes that is written only once when manifests are merged (the header)."
+    )
     min_count_to_merge: Annotated[int, Field(ge=2, le=MOST)] = Field(
-        100, description="Number of manifests, including the new one, at which manifests are merged."
+        100,
+        description="Number of manifests, including the new one, from which manifests are merged "
+        "(commit.manifest.min-count-to-merge).",
     )
     target_bytes: Annotated[int, Field(ge=1, le=10**15)] = Field(
-        8 * 1024 * 1024, description="Target size of merged manifests in bytes."
+        8 * 1024 * 1024, description="Target size of merged manifests in bytes (commit.manifest.target-size-bytes)."
     )
-    merge_manifests: bool = Field(True, description="Merge manifests on commit.")
+    merge_manifests: bool = Field(True, description="Merge manifests on commit (commit.manifest-merge.enabled).")
     files: Files = Field(
-        1, description="Initial number of data files, for declarative protocols; each commit that adds data adds one."
+        1, description="Initial number of data files, for declarative protocols. Each commit that adds data adds one file."
     )
 
     @property
@@ -460,8 +488,8 @@ class Normal(Section):
 class ReadWrite(Section):
     """Latencies of reads and writes of one kind of object."""
 
-    read: Normal | None = Field(None, description="Latency of a read. Default: that of the provider.")
-    write: Normal | None = Field(None, description="Latency of a write. Default: that of the provider.")
+    read: Normal | None = Field(None, description="Latency of a read. Default: from the provider.")
+    write: Normal | None = Field(None, description="Latency of a write. Default: from the provider.")
 
 
 class Sizes(Section):
@@ -477,25 +505,29 @@ class StorageSection(Section):
 
     provider: str | None = Field(None, description="Built-in provider, or path of a custom latency profile (*.toml).")
     profile: Literal["2025-06", "2025-12", "2026-01"] = Field("2026-01", description="Version of the built-in latency profiles.")
-    max_parallel: Writers = Field(4, description="Maximum number of parallel requests of one kind.")
-    min_latency_ms: NonNegativeMs | None = Field(None, description="Minimum of every latency. Default: that of the profile.")
+    max_parallel: Writers = Field(4, description="Maximum number of parallel requests of the same kind.")
+    min_latency_ms: NonNegativeMs | None = Field(None, description="Lower bound of all latencies. Default: from the profile.")
     sizes: Sizes = Field(default_factory=Sizes, description="Sizes of metadata objects.")
     T_CAS: Normal | None = Field(None, description="Compare-and-swap of the catalog file.")
-    T_METADATA_ROOT: ReadWrite | None = Field(None, description="Catalog file, and table metadata unless T_TABLE_METADATA is set.")
-    T_TABLE_METADATA: ReadWrite | None = Field(None, description="Table metadata files.")
-    T_MANIFEST_LIST: ReadWrite | None = Field(None, description="Manifest lists.")
+    T_METADATA_ROOT: ReadWrite | None = Field(
+        None, description="Access to the catalog file, and to table metadata files unless T_TABLE_METADATA is set."
+    )
+    T_TABLE_METADATA: ReadWrite | None = Field(None, description="Access to table metadata files.")
+    T_MANIFEST_LIST: ReadWrite | None = Field(None, description="Access to manifest lists.")
     T_MANIFEST_FILE: ReadWrite | None = Field(None, description="Manifests.")
-    T_APPEND: Normal | None = Field(None, description="Append to the catalog log or, with ML+, to a manifest list.")
+    T_APPEND: Normal | None = Field(
+        None, description="Append to the catalog log, or to a manifest list with manifest_list_mode = append."
+    )
     T_COMPACTION: Normal | None = Field(None, description="Compare-and-swap that compacts the catalog log. Default: T_CAS.")
-    T_LOG_ENTRY_READ: Normal | None = Field(None, description="Latency that each log entry adds to a read of the catalog.")
+    T_LOG_ENTRY_READ: Normal | None = Field(None, description="Additional latency of a catalog read per log entry.")
 
 
 class SimulationSection(Section):
     """``[simulation]``: length, seed and output of the run."""
 
-    duration_ms: PositiveMs = Field(description="Length of the run; no transaction arrives later.")
+    duration_ms: PositiveMs = Field(description="Duration of the run. No transactions arrive after it.")
     seed: Annotated[int, Field(ge=0, le=MAX_SEED)] | None = Field(
-        None, description="Seed of the run. Default: random; the results record it."
+        None, description="Random seed of the run. Default: a random seed, which is stored with the results."
     )
     output_path: str = Field(
         "results.parquet",
@@ -503,10 +535,13 @@ class SimulationSection(Section):
         min_length=1,
     )
     drain: bool = Field(
-        False, description="Run transactions in flight at the end to completion. Metrics still count them as in flight."
+        False,
+        description="Complete the transactions that are in flight at the end of the run. Metrics still count them as in flight.",
     )
     engine: Literal["auto", "reference", "compiled"] = Field(
-        "auto", description="auto: compiled where possible. All engines write the same rows."
+        "auto",
+        description="auto: the compiled engine if it supports the configuration, otherwise the reference engine. "
+        "All engines write the same rows.",
     )
 
 
@@ -536,7 +571,9 @@ LAB_ONLY = {"slow_response", "slow_response_ms"}
 class FailuresSection(Section):
     """``[failures]``: probabilities of failures, and how clients handle an unknown commit state."""
 
-    request_error: Probability = Field(0.0, description="Probability that a request fails; the SDK resends it after a backoff.")
+    request_error: Probability = Field(
+        0.0, description="Probability that a request fails temporarily. The SDK resends it after a backoff."
+    )
     fatal_error: Probability = Field(
         0.0, description="Probability that a request fails permanently (500, 403); the operation aborts with request_failed."
     )
@@ -552,12 +589,21 @@ class FailuresSection(Section):
     slow_response_ms: NonNegativeMs = Field(5_000.0, description="Delay of a slow response. Applies to `endive lab` only.")
     on_unknown: OnUnknown = Field(
         "check",
-        description="Reaction to a lost response. check: read the catalog, as Iceberg does; retry: commit again, possibly twice; "
-        "idempotency_key: resend the same commit, which the service recognizes.",
+        description="Reaction to a lost response. check: the client reads the catalog, as Iceberg does. retry: it commits "
+        "again, so the commit may take effect twice. idempotency_key: it resends the same commit with a key, by "
+        "which the service recognizes it.",
     )
-    status_checks: Count = Field(3, description="check: status checks after the first one (commit.status-check.num-retries).")
-    min_wait_ms: NonNegative = Field(1_000.0, description="check: wait before the second status check; it doubles each time.")
-    max_wait_ms: NonNegative = Field(60_000.0, description="check: longest wait between status checks.")
+    status_checks: Count = Field(
+        3, description="on_unknown = check: number of status checks after the first one (commit.status-check.num-retries)."
+    )
+    min_wait_ms: NonNegative = Field(
+        1_000.0,
+        description="on_unknown = check: wait before the second status check; it doubles with each check "
+        "(commit.status-check.min-wait-ms).",
+    )
+    max_wait_ms: NonNegative = Field(
+        60_000.0, description="on_unknown = check: maximum wait between status checks (commit.status-check.max-wait-ms)."
+    )
 
     @model_validator(mode="after")
     def _check(self) -> FailuresSection:
@@ -574,7 +620,7 @@ class ComponentSection(Section):
     code: Annotated[str, Field(pattern=r"^[^:]+:[A-Za-z_][A-Za-z0-9_]*$")] = Field(
         description="FILE.py:CLASS, relative to the configuration file. Requires --allow-code."
     )
-    options: dict[str, Any] = Field(default_factory=dict, description="Arguments of the class.")
+    options: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the class.")
     classes: list[str] | None = Field(None, description="transaction: workload classes that use it. Default: all.")
     source: str | None = Field(None, description="Content of the file given by `code`; set by Endive.")
 
@@ -583,10 +629,10 @@ class PartsSection(Section):
     """``[parts]``: custom components in place of built-in ones, on the reference engine."""
 
     provider: ComponentSection | None = Field(
-        None, description="Custom object store; sizes, parallel requests and estimates are those of [storage]."
+        None, description="Custom object store. It uses the sizes and the number of parallel requests of [storage]."
     )
     catalog: ComponentSection | None = Field(None, description="Custom catalog.")
-    transaction: ComponentSection | None = Field(None, description="Custom transaction, instead of the operation.")
+    transaction: ComponentSection | None = Field(None, description="Custom transaction, which replaces the operation.")
 
 
 class Document(Section):

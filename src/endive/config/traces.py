@@ -127,7 +127,7 @@ def _operation(name: Any, number: int) -> type[Transaction] | None:
     if name is None or name == "":
         return None
     if name not in OPERATIONS:
-        allowed = closest(str(name), OPERATIONS) or f"; allowed are {', '.join(sorted(OPERATIONS))}"
+        allowed = closest(str(name), OPERATIONS) or f"; allowed: {', '.join(sorted(OPERATIONS))}"
         raise TraceError(f"row {number}: unknown operation {in_short(repr(name))}{allowed}")
     return OPERATIONS[name]
 
@@ -138,9 +138,9 @@ def _time(value: Any, where: str) -> float | None:
     try:
         number = float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else duration_ms(value)
     except ValueError as error:
-        raise TraceError(f"{where} {error} (is {in_short(repr(value))})") from None
+        raise TraceError(f"{where} {error} (got {in_short(repr(value))})") from None
     if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number) or number < 0:
-        raise TraceError(f"{where} must be a finite number of milliseconds, at least 0 (is {in_short(repr(value))})")
+        raise TraceError(f"{where} must be a finite number of milliseconds, at least 0 (got {in_short(repr(value))})")
     return float(number)
 
 
@@ -148,7 +148,7 @@ def _whole(value: Any, where: str) -> int | None:
     if value is None or value == "":
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST or value != int(value):
-        raise TraceError(f"{where} must be a whole number from 0 to {_MOST - 1:,} (is {in_short(repr(value))})")
+        raise TraceError(f"{where} must be a whole number from 0 to {_MOST - 1:,} (got {in_short(repr(value))})")
     return int(value)
 
 
@@ -159,7 +159,7 @@ def _partitions(value: Any, where: str) -> frozenset[int] | None:
     if isinstance(value, str):
         parts = re.split(r"[;\s]+", value.strip())
         if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
-            raise TraceError(f"{where} must be numbers such as '0;3' (is {in_short(repr(value))})")
+            raise TraceError(f"{where} must be numbers such as '0;3' (got {in_short(repr(value))})")
         value = [int(part) for part in parts]
     items = [_whole(item, where) for item in (value if isinstance(value, list) else [value])]
     if not items:

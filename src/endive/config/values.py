@@ -133,13 +133,15 @@ class Distribution(Section):
     distribution: Literal["exponential", "lognormal", "normal", "uniform", "fixed"] | None = Field(
         None, description="Kind of distribution. Default: lognormal for runtimes and latencies, exponential for intervals."
     )
-    scale: PositiveMs | None = Field(None, description="exponential: mean (alias of `mean`).")
+    scale: PositiveMs | None = Field(None, description="exponential: mean of the distribution (alias of `mean`).")
     mean: PositiveMs | None = Field(None, description="Mean, before the minimum is applied.")
-    median: PositiveMs | None = Field(None, description="lognormal: median, instead of the mean.")
-    sigma: Annotated[float, Field(ge=0, le=10)] | None = Field(None, description="lognormal: standard deviation of the logarithm.")
+    median: PositiveMs | None = Field(None, description="lognormal: median; replaces mean.")
+    sigma: Annotated[float, Field(ge=0, le=10)] | None = Field(
+        None, description="lognormal: standard deviation of the logarithm of the value."
+    )
     stddev: NonNegativeMs | None = Field(None, description="normal: standard deviation.")
     value: NonNegativeMs | None = Field(None, description="fixed: the value.")
-    min: NonNegativeMs | None = Field(None, description="Minimum of every sample; uniform: lower bound.")
+    min: NonNegativeMs | None = Field(None, description="Minimum of all samples; uniform: lower bound.")
     max: NonNegativeMs | None = Field(None, description="uniform: upper bound.")
 
     @model_validator(mode="after")
@@ -149,7 +151,7 @@ class Distribution(Section):
         given = self.model_fields_set - {"distribution"}
         wrong = sorted(given - one_of - optional)
         if wrong:
-            raise ValueError(f"{wrong[0]!r} is not a parameter of {kind}; allowed are {', '.join(sorted(one_of | optional))}")
+            raise ValueError(f"{wrong[0]!r} is not a parameter of {kind}; allowed: {', '.join(sorted(one_of | optional))}")
         if len(given & one_of) != 1:
             raise ValueError(f"{kind} needs exactly one of {', '.join(sorted(one_of))}")
         if self.min is not None and self.max is not None and self.min > self.max:
@@ -186,7 +188,7 @@ class ManifestCounts(Section):
     """Number of manifests merged because of a real conflict (``on_real_conflict = "merge"``)."""
 
     distribution: Literal["exponential", "uniform", "fixed"] = Field(
-        "exponential", description="Distribution of the number; uniform: from min to max."
+        "exponential", description="Distribution of the number. uniform: from min to max."
     )
     mean: Positive | None = Field(None, description="exponential: mean; fixed: the value.")
     min: Files = Field(1, description="Smallest number.")
@@ -205,10 +207,10 @@ class Selection(Section):
     """Selection of tables or partitions."""
 
     distribution: Literal["uniform", "zipf"] = Field(
-        "uniform", description="Distribution of accesses; zipf concentrates them on a few items."
+        "uniform", description="Distribution of accesses. zipf concentrates them on a few items."
     )
-    alpha: Alpha | None = Field(None, description="zipf: exponent; item k has weight 1/k^alpha. Default: 1.5.")
-    write_fraction: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="Share of the selected items that is written.")
+    alpha: Alpha | None = Field(None, description="zipf: exponent; the item of rank k has weight 1/k^alpha. Default: 1.5.")
+    write_fraction: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="Fraction of the selected items that are written.")
 
     @model_validator(mode="after")
     def _check(self) -> Selection:
@@ -220,7 +222,7 @@ class Selection(Section):
 class ZipfTables(Section):
     """Zipf-distributed number of tables."""
 
-    zipf: Alpha = Field(description="Exponent: k tables have weight 1/k^zipf.")
+    zipf: Alpha = Field(description="Exponent; a number of k tables has weight 1/k^zipf.")
 
 
 class Latency(Distribution):

@@ -13,6 +13,7 @@ from endive.config.resolve import ResolvedClass, resolve_classes
 from endive.config.schema import Document
 from endive.config.store_profiles import catalog_profile, storage_profile
 from endive.formatting import format_duration
+from endive.input_files import state
 from endive.storage import FixedLatency
 from endive.storage.profiles import ProfileError
 from endive.table.operations import VALIDATING
@@ -32,7 +33,7 @@ class ConfigWarning:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.key}: {self.message}"
+        return state(self.key, self.message, is_key=True)
 
 
 def warnings_of(document: Document) -> list[ConfigWarning]:

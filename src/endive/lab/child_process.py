@@ -32,7 +32,7 @@ def child_process(
     try:
         child = subprocess.Popen(list(command), env={**os.environ, **environment}, stdout=stdout, stderr=stderr)
     except (OSError, ValueError) as error:
-        raise LabError(f"{command[0]}: cannot be started: {getattr(error, 'strerror', None) or error}") from None
+        raise LabError(f"{command[0]} cannot be started: {getattr(error, 'strerror', None) or error}") from None
     try:
         yield child
     finally:

@@ -115,7 +115,7 @@ class ObjectStore:
                 self._directory.mkdir(parents=True, exist_ok=True)
                 self._scan(self._directory)
             except OSError as error:
-                raise LabError(f"{directory}: cannot be used for objects: {error}") from None
+                raise LabError(f"{directory} cannot be used for objects: {error}") from None
 
     @property
     def used_bytes(self) -> int:

@@ -71,7 +71,7 @@ def parse_table(name: str) -> Identifier:
     """Return the identifier of a table, such as ``db.events``."""
     *namespace, table = name.split(".")
     if not namespace or not all((*namespace, table)):
-        raise LabError(f"--table {name}: must have the form NAMESPACE.TABLE")
+        raise LabError(f"--table {name} must have the form NAMESPACE.TABLE")
     return tuple(namespace), table
 
 

@@ -110,7 +110,7 @@ def parse_options(options: Mapping[str, str]) -> Request:
     """Return the request of some options. Raises ConfigError, which names all problems."""
     unknown = [key for key in options if key not in _OPTIONS and not key.startswith(_SET)]
     if unknown:
-        problems = [Problem(key, f"no such option; {nearest(key, (*_OPTIONS, 'set.KEY'))}") for key in unknown]
+        problems = [Problem(key, f"unknown option; {nearest(key, (*_OPTIONS, 'set.KEY'))}") for key in unknown]
         raise ConfigError(f'format("{FORMAT}")', problems)
     document = _document(options)
     seeds = _seeds(options, document)
@@ -123,7 +123,7 @@ def _document(options: Mapping[str, str]) -> Document:
     given = [key for key in ("config", "path", "toml") if key in options]
     if len(given) != 1:
         found = "none" if not given else " and ".join(given)
-        raise _wrong("config", f"is needed, or toml, or a path to load, and just one of them; there is {found}")
+        raise _wrong("config", f"pass exactly one of config, toml and a path to load; got {found}")
     if given == ["toml"]:
         try:
             tree = parse_toml(options["toml"])
@@ -157,7 +157,7 @@ def _seeds(options: Mapping[str, str], document: Document) -> tuple[int, ...]:
 def _partitions(options: Mapping[str, str], default: int) -> int:
     text = options.get("partitions", str(default))
     if not text.isdecimal() or int(text) == 0:
-        raise _wrong("partitions", f"should be a whole number above 0 (is {text!r})")
+        raise _wrong("partitions", f"should be a whole number above 0 (got {text!r})")
     return int(text)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from endive.config.errors import ConfigError, Problem, problems_of
-from endive.input_files import UnreadableError, parse_toml, read_text
+from endive.input_files import UnreadableError, is_predicate, parse_toml, read_text
 from endive.protocols.protocol_file import ProtocolDocument, StepSection, contradictions, discovering_step, phases_of
 from endive.transaction.protocol import CONFLICT_LEVELS, Protocol, ProtocolStep, Steps
 
@@ -127,8 +127,12 @@ def _with_lines(problems: list[Problem], text: str) -> list[Problem]:
     found = []
     for problem in problems:
         line = line_of(problem.key, text)
-        found.append(problem if line is None else replace(problem, message=f"line {line}: {problem.message}"))
+        found.append(problem if line is None else replace(problem, message=_add_line(problem.message, line)))
     return found
+
+
+def _add_line(message: str, line: int) -> str:
+    return f"(line {line}) {message}" if is_predicate(message) else f"line {line}: {message}"
 
 
 _HEADER = re.compile(r"\s*(\[\[?)\s*([\w.\"' -]+?)\s*\]\]?\s*(?:#.*)?$")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -148,9 +149,10 @@ def _list_values(study: Study, question: Subject, experiments: Sequence[str]) ->
     rows.sort(key=lambda row: order.get(row["series"], -1))
     rows.sort(key=lambda row: math.inf if row[question.metric] is None else sign * row[question.metric])
     several = len(study.series) > 1
-    names = [phrases.phrase_label(row["series"]) if several else "" for row in rows]
+    names = [_name_series(study, row) if several else "" for row in rows]
+    word = phrases.choose_preposition(study.scenarios)
     values = [
-        _format_value(row, question.metric) + (f" with {name}" if name else "") for row, name in zip(rows, names, strict=True)
+        _format_value(row, question.metric) + (f" {word} {name}" if name else "") for row, name in zip(rows, names, strict=True)
     ]
     if len(values) > _MOST_VALUES:
         between = f"{format_count(len(values) - _MOST_VALUES, 'configuration')} in between"
@@ -197,8 +199,8 @@ def describe_fairness(name: str, rows: Sequence[Row], where: Callable[[Row], str
         facts.append(f"{format_percent(worst['writers_without_commit'])} of writers never commit")
     streak = round(worst["longest_losing_streak"])
     if streak > 1:
-        facts.append(f"longest losing streak {streak:,} transactions")
-    yield f"Commits of {name} are not shared evenly among its writers{where(worst)}: {', '.join(facts)}."
+        facts.append(f"up to {streak:,} consecutive transactions of one writer do not commit")
+    yield f"Commits are distributed unevenly among the writers of {name}{where(worst)} ({'; '.join(facts)})."
 
 
 def _describe_run(row: Row) -> Iterator[str]:
@@ -206,7 +208,7 @@ def _describe_run(row: Row) -> Iterator[str]:
         yield "No transaction started committing in the measured window."
         return
     offered = format_estimate(row["offered_per_s"], row["offered_per_s_hw"])
-    yield f"{_format_success(row)} of transactions commit: {_format_throughput(row)} commits/s of {offered} offered/s."
+    yield f"{_format_success(row)} of transactions commit: {_format_throughput(row)} commits/s at an offered load of {offered}/s."
     times = ", ".join(f"{name} {format_bounded(row, metric)}" for name, metric in (("p50", _MEDIAN), ("p99", _TAIL)))
     yield f"Time to commit: {times}; {format_bounded(row, 'retries_per_txn')} retries per transaction."
 
@@ -222,7 +224,7 @@ def _describe_loads(study: Study, totals: list[Row]) -> list[str]:
     if _is_alike(peaks[curves[0]["series"]], peaks[curves[-1]["series"]]):
         curves.sort(key=lambda curve: -curve["saturation_load"])
     ranked = [peaks[curve["series"]] for curve in curves]
-    first = _describe_peak(study, ranked[0]) if len(curves) == 1 else _rank_throughput(ranked, _name_series)
+    first = _describe_peak(study, ranked[0]) if len(curves) == 1 else _rank_throughput(ranked, partial(_name_series, study))
     named = curves if len(curves) <= _MOST_NAMED else [curves[0], curves[-1]]
     limits = list(_describe_limits(study, curves, named))
     at = [min(by_series[curve["series"]], key=lambda row: abs(row["x"] - curve["saturation_load"])) for curve in named]
@@ -281,19 +283,22 @@ def _describe_limits(study: Study, curves: list[Row], named: list[Row]) -> Itera
     found = [curve for curve in named if curve["bound"] not in ("above", "at_or_below")]
     if found:
         reasons = " or ".join(dict.fromkeys(_REASONS[curve["reason"]] for curve in found))
-        names = [_name_series(curve) if several else "" for curve in found]
-        limits = [_format_limit(study, curve) + (f" with {name}" if name else "") for curve, name in zip(found, names, strict=True)]
+        names = [_name_series(study, curve) if several else "" for curve in found]
+        word = phrases.choose_preposition(study.scenarios)
+        limits = [
+            _format_limit(study, curve) + (f" {word} {name}" if name else "") for curve, name in zip(found, names, strict=True)
+        ]
         yield f"Maximum sustainable load{everywhere}: {_join(limits, names)}. At higher loads, {reasons}."
     for bound, end, verdict in (("above", "highest", "sustained"), ("at_or_below", "lowest", "not sustained")):
         beyond = [curve for curve in named if curve["bound"] == bound]
         for at in dict.fromkeys(curve["saturation_load"] for curve in beyond):
-            names = [_name_series(curve) for curve in beyond if curve["saturation_load"] == at]
-            who = f" with {join_names(names)}" if several else everywhere
+            names = [_name_series(study, curve) for curve in beyond if curve["saturation_load"] == at]
+            who = f" {phrases.choose_preposition(study.scenarios)} {join_names(names)}" if several else everywhere
             reason = _REASONS[beyond[0]["reason"]] if bound == "at_or_below" else f"at least {_SUCCESS} of transactions commit"
             yield f"The {end} simulated load, {_format_load(study, at)}, is {verdict}{who}: {reason}."
     others = len(curves) - len(named)
     if others and several:
-        yield f"See the figures for the other {format_count(others, 'configuration')}."
+        yield f"The figures show the other {format_count(others, 'configuration')}."
 
 
 def _format_limit(study: Study, curve: Row) -> str:
@@ -313,12 +318,17 @@ def _describe_latency(study: Study, timed: dict[str, list[Row]]) -> Iterator[str
     common = set.intersection(*({row["x"] for row in rows} for rows in timed.values()))
     if common:
         at = max(common)
-        medians = [(phrases.phrase_label(series), row[_MEDIAN]) for series, rows in timed.items() for row in rows if row["x"] == at]
+        medians = [
+            (phrases.phrase_label(series, study.scenarios), row[_MEDIAN])
+            for series, rows in timed.items()
+            for row in rows
+            if row["x"] == at
+        ]
         where = f"{_choose_preposition(study)} {_format_load(study, at)}"
-        yield capitalize(f"{where}, {_rank_medians(medians)}.")
+        yield capitalize(f"{where}, {_rank_medians(study, medians)}.")
 
 
-def _rank_medians(medians: list[tuple[str, float]]) -> str:
+def _rank_medians(study: Study, medians: list[tuple[str, float]]) -> str:
     """Return the configurations with the lowest and the highest p50 of the time to commit (ms)."""
     ranked = sorted(medians, key=lambda each: each[1])
     (fast, low), (slow, high) = ranked[0], ranked[-1]
@@ -326,7 +336,8 @@ def _rank_medians(medians: list[tuple[str, float]]) -> str:
         return f"the p50 of the time to commit is about {format_duration(high)} in all configurations"
     factor = f", {format_ratio(high / low)}" if low > 0.0 else ""
     others = _list_others([(label, format_duration(median)) for label, median in ranked[1:-1]])
-    ends = f"lowest with {fast} ({format_duration(low)}) and highest with {slow} ({format_duration(high)}{factor})"
+    word = phrases.choose_preposition(study.scenarios)
+    ends = f"lowest {word} {fast} ({format_duration(low)}) and highest {word} {slow} ({format_duration(high)}{factor})"
     return f"the p50 of the time to commit is {ends}{others}"
 
 
@@ -339,12 +350,12 @@ def _describe_configurations(study: Study, totals: list[Row], *, classes_commit:
     if failing:
         lowest = min(failing, key=lambda row: row["success_high"])
         share = f"{len(failing)} of {len(totals)} configurations"
-        findings.append(f"Success is below {_SUCCESS} in {share}, lowest{_locate(study, lowest)} ({_format_success(lowest)}).")
+        findings.append(f"Success is below {_SUCCESS} in {share} and lowest{_locate(study, lowest)} ({_format_success(lowest)}).")
     elif started and classes_commit:
         findings.append(f"At least {_SUCCESS} of transactions commit in all configurations.")
     timed = [(_name_point(study, row), row[_MEDIAN]) for row in totals if is_known(row[_MEDIAN])]
     if timed:
-        findings.append(capitalize(f"{_rank_medians(timed)}."))
+        findings.append(capitalize(f"{_rank_medians(study, timed)}."))
     return [*findings, *_describe_time(study, ranked if len(ranked) <= _MOST_NAMED else [ranked[0], ranked[-1]])]
 
 
@@ -358,15 +369,19 @@ def _describe_time(study: Study, rows: list[Row]) -> Iterator[str]:
             largest.setdefault(TIME_WORDS[name], []).append((row, parts[name] / sum(parts.values())))
     number = len(_select_totals(study))
     for part, shares in largest.items():
-        texts = dict.fromkeys(format_percent(share) for _, share in shares)
+        plural = part.endswith("s")
+        verb = ("dominate" if plural else "dominates") if min(share for _, share in shares) > 0.5 else None
+        finding = f"{capitalize(part)} {verb or ('are' if plural else 'is') + ' the largest component of'} commit time"
+        ends = format_percent_range(min(share for _, share in shares), max(share for _, share in shares))
         if number == 1:
-            where = next(iter(texts))
-        elif 2 < len(shares) == len(rows) == number and len(texts) == 1:
-            where = f"{next(iter(texts))} in all configurations"
-        else:
+            yield f"{finding} ({ends})."
+        elif 2 < len(shares) == len(rows) == number:
+            yield f"{finding} in all configurations ({ends})."
+        elif len(shares) > 2:
             names = [_name_point(study, row) for row, _ in shares]
-            where = _join([f"{format_percent(share)}{_locate(study, row)}" for row, share in shares], names)
-        yield f"{capitalize(part)} {'dominate' if part.endswith('s') else 'dominates'} commit time: {where}."
+            yield f"{finding} {phrases.choose_preposition(study.scenarios)} {join_names(names)} ({ends})."
+        else:
+            yield f"{finding}{' and'.join(f'{_locate(study, row)} ({format_percent(share)})' for row, share in shares)}."
 
 
 def _choose_verb(name: str, singular: str, plural: str) -> str:
@@ -406,7 +421,8 @@ def _contrast_class(study: Study, name: str, rows: list[Row]) -> list[str]:
         failing = failing[:1]
         where = f"in {len(committing)} of {len(rows)} configurations; lowest: "
     else:
-        where = f"with {join_names([_name_point(study, row) for row in committing])}, but only "
+        word = phrases.choose_preposition(study.scenarios)
+        where = f"{word} {join_names([_name_point(study, row) for row in committing])}, but only "
     others = _join(
         [f"{_format_success(row)}{_locate(study, row)}" for row in failing], [_name_point(study, row) for row in failing]
     )
@@ -496,11 +512,12 @@ def _warn_windows(study: Study, totals: list[Row]) -> Iterator[str]:
     growing = [(row, text) for row in totals if (text := describe_growth([row])) is not None]
     if growing:
         fastest, text = max(growing, key=lambda each: each[0][GROWTH["table_metadata_bytes"]] or 0.0)
-        yield f"Tables grow in {len(growing)} of {len(totals)} experiments. With {_name_point(study, fastest)}: {text}"
+        place = capitalize(_locate(study, fastest).strip())
+        yield f"Tables grow in {len(growing)} of {len(totals)} experiments. {place}, {text[:1].lower()}{text[1:]}"
     short_runs = [(row, text) for row in sustained if (text := describe_short_run(window_of(row))) is not None]
     drifting = sum(window_of(row).is_drifting for row, _ in short_runs)
     if drifting:
-        yield f"No steady state in {drifting} of {len(totals)} experiments; the results hold for runs of this duration only."
+        yield f"No steady state in {drifting} of {len(totals)} experiments; the results hold only for runs of this duration."
     if len(short_runs) > drifting:
         longest = max((row for row, _ in short_runs if row["needed_ms"] is not None), key=lambda row: row["needed_ms"])
         needed = f"{format_duration(longest['needed_ms'])} (required{_locate(study, longest)})"
@@ -521,14 +538,14 @@ def _describe_bottlenecks(study: Study, totals: list[Row]) -> Iterator[str]:
     for row in totals:
         parameters = study.manifest.experiments[row["experiment"]].parameters
         workers, limit = parameters.get("param_catalog_workers"), parameters.get(LIMIT)
-        text = describe_utilization([row], workers if isinstance(workers, int) else 0)
+        where = _locate(study, row) if len(totals) > 1 else ""
+        text = describe_utilization([row], workers if isinstance(workers, int) else 0, where)
         if text is not None:
-            busy.append((row["catalog_utilization"], row, text))
+            busy.append((row["catalog_utilization"], text))
         if isinstance(limit, int) and (text := describe_limit(row, limit)) is not None:
-            limited.append((-day_of_limit(row, limit), row, text))
+            limited.append((-day_of_limit(row, limit), f"{capitalize(where.strip())}, {text}" if where else text))
     for found in filter(None, (busy, limited)):
-        _, row, text = max(found, key=lambda each: each[0])
-        yield text if len(totals) == 1 else f"{capitalize(_locate(study, row).strip())}, {text.replace('The', 'the', 1)}"
+        yield max(found, key=lambda each: each[0])[1]
 
 
 def _select_totals(study: Study) -> list[Row]:
@@ -566,21 +583,29 @@ def _choose_preposition(study: Study) -> str:
     return "at" if study.axis is not None and "/s)" in study.axis.title else "with"
 
 
-def _name_series(row: Row) -> str:
+def _name_series(study: Study, row: Row) -> str:
     """Return the name of the configuration of a row or curve in prose."""
-    return phrases.phrase_label(str(row["series"]))
+    return phrases.phrase_label(str(row["series"]), study.scenarios)
 
 
 def _name_point(study: Study, row: Row) -> str:
-    """Return the name of an experiment in prose: the values that distinguish it from the others."""
-    parts = [_name_series(row)] if len(study.series) > 1 else []
+    """Return the name of an experiment in prose, from the values that distinguish it: ``S3 at 8/s``, ``S3 with 20 clients``."""
+    return f" {_choose_preposition(study)} ".join(_list_places(study, row))
+
+
+def _list_places(study: Study, row: Row) -> list[str]:
+    """Return the configuration and the position on the axis of an experiment in prose, without those that all share."""
+    parts = [_name_series(study, row)] if len(study.series) > 1 else []
     if study.axis is not None and is_known(row["x"]) and len(study.axis.values) > 1:
         value = phrases.phrase_label(phrases.name_value(study.axis.column, row["x"]))
         parts.append(_format_load(study, row["x"]) if study.has_load else value)
-    return (" at " if _choose_preposition(study) == "at" else ", ").join(parts)
+    return parts
 
 
 def _locate(study: Study, row: Row) -> str:
-    """Return the name of an experiment after a preposition: `` with S3 at 8/s``, `` at 8/s``, `` with 16 tables``."""
-    only_load = len(study.series) == 1 and _choose_preposition(study) == "at"
-    return f" {'at' if only_load else 'with'} {_name_point(study, row)}"
+    """Return the name of an experiment after a preposition: `` with S3 at 8/s``, `` at 8/s``, `` with S3 and 20 clients``."""
+    parts, word = _list_places(study, row), phrases.choose_preposition(study.scenarios)
+    if len(study.series) == 1:
+        return f" {_choose_preposition(study)} {parts[0]}"
+    joint = "and" if word == _choose_preposition(study) else _choose_preposition(study)
+    return f" {word} {f' {joint} '.join(parts)}"

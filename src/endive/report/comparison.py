@@ -131,10 +131,10 @@ def pair_seeds(a: Side, b: Side) -> Pairing:
     if not paired_up:
         warnings.append(
             f"The seeds cannot be paired ({a.name}: {_list_seeds(a.seeds)}; {b.name}: {_list_seeds(b.seeds)}). "
-            "Differences have Welch's intervals for unpaired runs, which are wider."
+            "Differences have Welch intervals for unpaired runs, which are wider."
         )
     elif alone:
-        warnings.append(f"Compared by {format_count(len(common), 'common seed')}; not used: {_list_seeds(alone)}.")
+        warnings.append(f"Compared by {format_count(len(common), 'common seed')}; omitted: {_list_seeds(alone)}.")
     fewest = len(common) if paired_up else min(len(a.seeds), len(b.seeds))
     if fewest < FEWEST_SEEDS:
         warnings.append(f"Fewer than {FEWEST_SEEDS} seeds: intervals are not reliable.")

@@ -264,7 +264,8 @@ def encode_tooltip(figure: Figure, titles: Mapping[str, str]) -> list[alt.Toolti
     names += [figure.y.column, figure.low, figure.high, None if figure.value is None else figure.value.column]
     others = [str(name) for name in figure.data.columns if name not in (*names, *_TABLE_ONLY, figure.hatch, figure.text)]
     others = [name for name in others if figure.data[name].nunique(dropna=False) > 1]
-    shown = dict.fromkeys(name for name in (*names, *others) if name is not None)
+    named_columns = dict.fromkeys(name for name in (*names, *others) if name is not None)
+    shown = [name for name in named_columns if not figure.data[name].isna().all()]  # one seed has no intervals
     percents = find_percent_columns(figure)
     return [
         alt.Tooltip(
@@ -285,8 +286,8 @@ def title_columns(figure: Figure, titles: Mapping[str, str]) -> dict[str, str]:
         named[figure.x_end] = f"{figure.x.title}, end"
     named |= {axis.column: axis.title for axis in (figure.x, figure.y, figure.value) if axis is not None}
     of_x = f"{figure.x.title}, " if figure.low is not None else ""
-    ends = {figure.low: "95% interval, from", figure.high: "95% interval, to"}
-    ends |= {figure.x_low: f"{of_x}95% interval, from", figure.x_high: f"{of_x}95% interval, to"}
+    ends = {figure.low: "95% CI lower", figure.high: "95% CI upper"}
+    ends |= {figure.x_low: f"{of_x}95% CI lower", figure.x_high: f"{of_x}95% CI upper"}
     return named | {name: title for name, title in ends.items() if name is not None}
 
 

@@ -18,7 +18,7 @@ _SIZE = 240
 
 
 def draw_fit(fits: Sequence[Fit]) -> alt.VConcatChart:
-    """Draw measured versus fitted quantiles (QQ) and the share of slower requests (tail) of each operation, on log axes."""
+    """Draw measured versus fitted quantiles (QQ) and the tail (1 − CDF) of each operation, on log axes."""
     rows = pd.concat([_compare_quantiles(fit) for fit in fits], ignore_index=True)
     operations = alt.Column("operation:N", title=None, sort=[fit.sample.operation for fit in fits])
     log = alt.Scale(type="log", nice=False)
@@ -37,7 +37,7 @@ def draw_fit(fits: Sequence[Fit]) -> alt.VConcatChart:
         .mark_line()
         .encode(
             x=alt.X("latency_ms:Q", scale=log, title="latency (ms)"),
-            y=alt.Y("slower:Q", scale=log, title="share of slower requests"),
+            y=alt.Y("slower:Q", scale=log, title="fraction of slower requests (1 − CDF)"),
             color=alt.Color("which:N", title=None, scale=alt.Scale(domain=["measured", "fitted"], range=list(PALETTE[:2]))),
             column=operations,
         )

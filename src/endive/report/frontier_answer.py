@@ -54,7 +54,7 @@ def answer_frontier(question: Question, folder: Path, options: MetricsOptions, n
     replications = Replications(folder / REPLICATIONS_FOLDER, options)
     note_compilation(question.document(question.search.start), note)
     ends = format_load(question, question.search.start), format_load(question, question.search.highest)
-    note(f"searching for {question.condition.text} over {question.vary}, from {ends[0]} to {ends[1]}")
+    note(f"searching for the lowest load with {question.condition.text} over {question.vary}, from {ends[0]} to {ends[1]}")
     found = find_frontier(
         partial(estimate_at, question, replications),
         question.condition,
@@ -94,12 +94,12 @@ def describe_answer(question: Question, found: Frontier) -> list[str]:
     if len(nothing) == len(found.points):
         return [
             f"No answer for {text}: {question.condition.subject} could not be measured at any load from "
-            f"{format_load(question, min(nothing))} to {format_load(question, max(nothing))}. Try longer runs or another range."
+            f"{format_load(question, min(nothing))} to {format_load(question, max(nothing))}. Use longer runs or another range."
         ]
     if found.bound == "above":
         return [f"{text} is not met up to {format_load(question, question.search.highest)}, the highest load of the search."]
     if found.bound == "at_or_below":
-        return [f"{text} is met at the lowest load of the search, {format_load(question, question.search.lowest)}."]
+        return [f"{text} is already met at the lowest load of the search, {format_load(question, question.search.lowest)}."]
     wider = "Raise --max-seeds or simulation.duration_ms to narrow the interval."
     if found.low is None and found.high is None:
         lowest, highest = (format_load(question, point.load) for point in (found.points[0], found.points[-1]))
@@ -144,7 +144,7 @@ def describe_windows(loads: Sequence[Sequence[RunMetrics]]) -> list[str]:
         excluded = f"The first {ends} are excluded as warm-up, depending on the load."
     drifts = [describe_drift([run.select(ALL, ALL) for run in runs]) for runs in loads]
     warnings = [warning for warning in drifts if warning is not None]
-    return [excluded, f"Warning at {len(warnings)} of {len(loads)} loads. {warnings[0]}"] if warnings else [excluded]
+    return [excluded, f"At {len(warnings)} of {len(loads)} loads: {warnings[0]}"] if warnings else [excluded]
 
 
 def _record(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,7 +20,7 @@ from typing import Any
 
 import jinja2
 import vl_convert
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from endive import __version__
 from endive.cache_directory import cache_root
@@ -54,8 +55,13 @@ _TITLES = {
     "operation_type": "operation",
     "workload_class": "class",
     "series": "configuration",
-    "panel": "shown",
-    "member": "shown",
+    "panel": "series",
+    "member": "series",
+    "part": "component",
+    "mean_ms": "mean (ms)",
+    "delay_ms": "delay (ms)",
+    "txn": "transaction ID",
+    "text": "label",
     "n_seeds": "seeds",
 }
 
@@ -99,7 +105,7 @@ class Page:
 def render_page(page: Page) -> str:
     """Return the report as HTML."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
-    environment.filters["bind_units"] = bind_units
+    environment.filters["format_prose"] = _format_prose
     template = environment.from_string(_read_asset("page.html"))
     data = json.dumps([encode_figure(figure, page) for figure in page.figures], separators=(",", ":"), allow_nan=False)
     scripts = {"libraries": bundle_libraries(), "script": f"\n{_read_asset('page.js')}"}
@@ -116,6 +122,11 @@ def render_page(page: Page) -> str:
         ),
         **{name: _mark_trusted(text) for name, text in scripts.items()},
     )
+
+
+def _format_prose(text: str) -> Markup:
+    """Return a sentence as HTML, with names in backquotes as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(bind_units(text)))))
 
 
 def encode_figure(figure: Figure, page: Page) -> dict[str, Any]:
@@ -142,9 +153,7 @@ def encode_figure(figure: Figure, page: Page) -> dict[str, Any]:
             ],
         },
         "filters": list(_list_filters(figure, page.dimensions, titles)),
-        "columns": [
-            _describe_column(figure, str(name), titles) for name in figure.data.columns if name not in (figure.hatch, figure.text)
-        ],
+        "columns": [_describe_column(figure, name, titles) for name in _list_columns(figure)],
     }
 
 
@@ -172,6 +181,17 @@ def _list_values(figure: Figure, column: str) -> dict[str, Any]:
     if "all" in values:
         values = ["all", *(value for value in values if value != "all")]
     return {"values": values, "words": {value: name_operation(value) if column == "operation_type" else value for value in values}}
+
+
+def _list_columns(figure: Figure) -> list[str]:
+    """Return the columns of the table of a figure, without names that repeat an earlier column."""
+    kept: list[str] = []
+    for name in map(str, figure.data.columns):
+        values = figure.data[name]
+        repeated = not has_numbers(figure, name) and any(values.equals(figure.data[other]) for other in kept)
+        if name not in (figure.hatch, figure.text) and not repeated and not (values.astype(str) == "").all():
+            kept.append(name)
+    return kept
 
 
 def _describe_column(figure: Figure, name: str, titles: Mapping[str, str]) -> dict[str, Any]:

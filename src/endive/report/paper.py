@@ -134,7 +134,7 @@ def render_svg(figure: Figure, size: Size) -> str:
         if size.width is not None or tall is not None:
             asked = f"{target / POINTS:.3g}in" + ("" if tall is None else f" by {tall / POINTS:.3g}in")
             least = f"{max(wide, target) / POINTS:.2f}in by {max(high, tall or 0.0) / POINTS:.2f}in"
-            raise ReportError(f"{figure.name}: does not fit into {asked}; it needs at least {least}")
+            raise ReportError(f"{figure.name} does not fit into {asked}; it needs at least {least}")
         target = wide
     return _frame_drawing(_renumber_ids(svg), target, tall or high, hatched=figure.hatch is not None)
 

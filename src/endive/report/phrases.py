@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from endive.analysis.conditions import format_bound, format_metric
@@ -193,9 +193,14 @@ def name_value(column: str, value: Any) -> str:
     return str(value) if "provider" in column or column == SCENARIO_COLUMN else f"{word} {value}"
 
 
-def phrase_label(label: str) -> str:
-    """Return a label of a configuration in prose: ``16 tables``, ``catalog latency 1 ms``, ``20% lost responses``."""
-    return ", ".join(map(_phrase_value, label.split(", ")))
+def phrase_label(label: str, scenarios: Collection[str] = ()) -> str:
+    """Return a label of a configuration in prose: ``16 tables``, ``20% lost responses``; names of scenarios in backquotes."""
+    return ", ".join(f"`{text}`" if text in scenarios else _phrase_value(text) for text in label.split(", "))
+
+
+def choose_preposition(scenarios: Collection[str]) -> str:
+    """Return the preposition before a label in prose: ``in`` before scenarios, otherwise ``with``."""
+    return "in" if scenarios else "with"
 
 
 def _phrase_value(text: str) -> str:
@@ -260,11 +265,11 @@ def describe_window(window: Window) -> str:
     whole, end = format_duration(window.duration_ms), window.duration_ms - window.end_ms
     last = f"the last {format_duration(end)}" if end > 0.0 else ""
     if window.chosen_by == "schedule":
-        return f"The whole run of {whole} is measured{f' except {last}' if last else ''}: its load follows a schedule."
+        return f"The whole run of {whole} is measured{f' except {last}' if last else ''}, because its load follows a schedule."
     if window.start_ms < _SHORTEST_MS:
         return f"The whole run of {whole} is measured{f' except {last}' if last else ''}."
     first = f"The first {format_duration(window.start_ms)}{f' and {last}' if last else ''} of {whole} are excluded"
-    return f"{first}, as requested." if window.chosen_by == "given" else f"{first} as warm-up."
+    return f"{first} as requested." if window.chosen_by == "given" else f"{first} as warm-up."
 
 
 def describe_short_run(window: Window) -> str | None:
@@ -285,20 +290,21 @@ _BOTTLENECK = 0.9
 """Utilization from which the workers of a catalog are reported as the bottleneck."""
 
 
-def describe_utilization(rows: Sequence[Mapping[str, Any]], workers: int) -> str | None:
+def describe_utilization(rows: Sequence[Mapping[str, Any]], workers: int, where: str = "") -> str | None:
     """Return a sentence about the utilization of a catalog service and whether it is the bottleneck; None without a service.
 
     Args:
         rows: Metrics of all transactions, of each seed or over seeds.
         workers: Number of workers of the service.
+        where: Configuration of the rows, such as `` with 20 clients``.
     """
     known = [row["catalog_utilization"] for row in rows if is_known(row.get("catalog_utilization"))]
     if not known or not workers:
         return None
     share = sum(known) / len(known)
-    who = f"The catalog's {workers} workers are" if workers > 1 else "The catalog's worker is"
-    limits = ": the catalog is the bottleneck. Raise catalog.workers or shorten its service times" if share >= _BOTTLENECK else ""
-    return f"{who} {format_percent(share)} busy{limits}."
+    who = f"the catalog's {workers} workers" if workers > 1 else "the catalog's worker"
+    limits = " The catalog is the bottleneck. Raise catalog.workers or shorten its service times." if share >= _BOTTLENECK else ""
+    return f"Utilization of {who} is {format_percent(share)}{where}.{limits}"
 
 
 def warn_utilization(rows: Sequence[Mapping[str, Any]], workers: int) -> str | None:
@@ -338,12 +344,15 @@ def describe_growth(rows: Sequence[Mapping[str, Any]]) -> str | None:
         rates = [row.get(GROWTH[state]) or 0.0 for row in rows]
         if rates and min(_lowest_growth(row, GROWTH[state]) for row in rows) > 0.0:
             mean = sum(rates) / len(rates)
-            grown.append(
-                f"{name} grows by {format_bytes(mean) if state == 'table_metadata_bytes' else format_number(mean)} per day"
-            )
+            grown.append(f"{name} grows by about {format_bytes(mean) if state == 'table_metadata_bytes' else _round(mean)} per day")
     if not grown:
         return None
     return f"{capitalize(' and '.join(grown))}. {_limit_results(window_of(rows[0]))}"
+
+
+def _round(value: float) -> str:
+    """Return a number with three significant digits: ``274,000``."""
+    return format_number(float(f"{value:.3g}"))
 
 
 def _lowest_growth(row: Mapping[str, Any], metric: str) -> float:
@@ -363,7 +372,7 @@ def describe_limit(row: Mapping[str, Any], limit_bytes: int | None) -> str | Non
 
 
 def _limit_results(window: Window) -> str:
-    return f"Results hold for the simulated {format_duration(window.duration_ms)} only."
+    return f"The results hold only for the simulated {format_duration(window.duration_ms)}."
 
 
 def describe_drift(rows: Sequence[Mapping[str, Any]]) -> str | None:
@@ -407,13 +416,13 @@ def explain_ranges(cells: Iterable[str]) -> str | None:
     if not any(_RANGE.match(cell) for cell in cells):
         return None
     return (
-        "Success is a range if transactions are in flight at the end of the run: from none to all of them commit. "
-        "The range is not a confidence interval."
+        "If transactions are in flight at the end of the run, success is a range: the lower end assumes that none of them commit, "
+        "the upper end that all do. The range is not a confidence interval."
     )
 
 
 _COMPILATIONS = {
-    "first": "compiling the engine for this commit path and catalog, once (about 5 s)",
+    "first": "compiling the engine for this commit path and catalog; this happens once and takes about 5 s",
     "beside": "running on the reference engine while the compiled engine is built for the next run",
 }
 

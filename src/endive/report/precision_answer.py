@@ -29,7 +29,7 @@ def _explain(precision: Precision, wide: Collection[Reached]) -> str:
     if improvable:
         widest = max(improvable, key=_ratio)
         return (
-            f"{widest.name} has an interval of ±{_format_reached(precision, widest)} with the maximum number of seeds. "
+            f"The interval of {widest.name} is ±{_format_reached(precision, widest)} with the maximum number of seeds. "
             "Raise --max-seeds or simulation.duration_ms."
         )
     longer = "Raise simulation.duration_ms."

@@ -50,7 +50,7 @@ def answer_screening(
 
     def report(done: int, points: int) -> None:
         if done % (len(question.parameters) + 1) == 0:
-            note(f"  {done} of {points} points")
+            note(f"  {done} of {points} points finished")
 
     found = screen(question, replications, trajectories, seeds, key, report)
     record = {
@@ -80,13 +80,13 @@ def describe_screening(question: ScreeningQuestion, found: Screening) -> list[st
         size, half_width = (format_effect(question.objective.metric, value) for value in (first.size, first.half_width))
         sentences = [f"{first.parameter.name} has the largest effect on {subject}: {size} ± {half_width} over its range."]
         if rest:
-            sentences.append(f"It is followed by {join_names([each.parameter.name for each in rest])}.")
+            sentences.append(f"Smaller significant effects: {join_names([each.parameter.name for each in rest])}.")
     silent = [each.parameter.name for each in found.effects if not each.is_significant]
     if silent and important:
         sentences.append(f"No significant effect: {join_names(silent)}.")
     if found.dropped:
         total = found.trajectories + found.dropped
-        sentences.append(f"{found.dropped} of {total} trajectories omitted, because the metric has no value.")
+        sentences.append(f"{found.dropped} of {total} trajectories are omitted because the metric has no value on them.")
     return sentences
 
 

@@ -81,7 +81,7 @@ def select_scenarios(source: str, overrides: Mapping[str, Any], *, quick: bool) 
     if not path.is_dir():
         return _of_file(path, overrides, quick)
     if overrides or quick:
-        refuse("--set", f"{source} is not a configuration: its runs are finished")
+        refuse("--set", f"{source} contains finished runs, not a configuration")
     return _of_directory(path)
 
 
@@ -96,7 +96,7 @@ def _load(source: str, overrides: dict[str, Any]) -> Document | None:
     if source.endswith(".toml"):
         return load_document(source, overrides)
     if overrides:
-        refuse("--set", f"{source} is not a configuration: its runs are finished")
+        refuse("--set", f"{source} contains finished runs, not a configuration")
     return None
 
 
@@ -120,7 +120,7 @@ def _of_file(path: Path, overrides: Mapping[str, Any], quick: bool) -> Selection
         refuse(str(path), "compare needs at least two sources: pass a second configuration, or a study with [scenario.NAME]")
     sweep = Sweep(path, quick=quick, overrides=overrides)
     if not sweep.scenarios:
-        refuse(str(path), "no scenarios; add a table [scenario.NAME] for each alternative", "scenario")
+        refuse(str(path), "there are there are no scenarios; add a table [scenario.NAME] for each alternative", "scenario")
     points = plan_sweep(sweep).points
     axes = [key for point in points for key in point.values if key != SCENARIO]
     names = [str(point.values[SCENARIO]) for point in points]

@@ -43,7 +43,7 @@ def answer_tuning(question: TuningQuestion, plan: Plan, options: MetricsOptions,
         check_window(candidate.document, options)
     most = count_most_runs(question, plan)
     note_compilation(question.candidates[TODAY].document, note)
-    note(f"{len(question.candidates)} settings, at most {most} runs; finished runs are reused")
+    note(f"{len(question.candidates)} candidates, at most {most} runs; finished runs are reused")
     replications = Replications(folder / REPLICATIONS_FOLDER, options)
     evaluate = CostEvaluator(question, replications)
 
@@ -54,8 +54,12 @@ def answer_tuning(question: TuningQuestion, plan: Plan, options: MetricsOptions,
         return found
 
     def announced(number: int, size: int) -> None:
-        special = {0: "final comparison, with new seeds", -1: "settings next to the best"}
-        note(f"{special.get(number, f'round {number} of {len(plan.rounds)}')}: {size} settings")
+        rounds = f"round {number} of {len(plan.rounds)}: {size} candidates"
+        special = {
+            0: f"final comparison with new seeds: {size} candidates",
+            -1: f"refining: {size} settings adjacent to the best candidate",
+        }
+        note(special.get(number, rounds))
 
     moves = Moves(question.neighbours, question.simpler)
     found = tune(evaluated, len(question.candidates), [TODAY, ICEBERG], plan, announced, moves)
@@ -100,13 +104,13 @@ def list_settings(question: TuningQuestion, candidate: int) -> str:
             settings += [f"{section}.{name} = {_format_setting(value)}" for section in tuned if section not in own]
         else:
             settings.append(f"{name.removeprefix('retry_backoff.')} = {_format_setting(value)}")
-    return ", ".join(settings) or "as in the file"
+    return ", ".join(settings) or "unchanged"
 
 
 def _format_setting(value: Any) -> str:
     if not isinstance(value, float):
         return str(value)
-    return f"{value:,.0f}" if value >= 1000.0 else f"{value:.6g}"
+    return f"{value:.0f}" if value >= 1000.0 else f"{value:.6g}"
 
 
 def describe_tuning(question: TuningQuestion, outcome: Tuned) -> list[str]:
@@ -157,11 +161,11 @@ def _describe_runner_up(question: TuningQuestion, outcome: Tuned) -> list[str]:
     if broken:
         reason = f"it does not meet {join_names(broken)}"
     elif advantage.clear:
-        reason = f"the best candidate has {describe_advantage(question, advantage, found)}"
+        reason = f"compared with it, the best candidate has {describe_advantage(question, advantage, found)}"
     else:
-        reason = "no significant difference; the best candidate led in earlier rounds"
+        reason = "no significant difference; the best candidate ranked higher in earlier rounds"
         if outcome.best is not None and len(question.candidates[second].point) > len(question.candidates[outcome.best].point):
-            reason = "no significant difference, and it changes more settings"
+            reason = "no significant difference, but it changes more settings"
     return [f"Runner-up {question.candidates[second].name} ({list_settings(question, second)}): {reason}."]
 
 
@@ -174,7 +178,7 @@ def _describe_ends(question: TuningQuestion, best: int) -> list[str]:
         if value is not None and len(numbers) > 1 and value in (min(numbers), max(numbers)):
             end = "smallest" if value == min(numbers) else "largest"
             sentences.append(
-                f"{each.name} = {_format_setting(value)} is the {end} value of the search. Use --vary for other values."
+                f"{each.name} = {_format_setting(value)} is the {end} value in the search. Search other values with --vary."
             )
     return sentences
 
@@ -189,10 +193,12 @@ def _recommend(question: TuningQuestion, outcome: Tuned, best: int) -> list[str]
     if outcome.alone_keeps(TODAY):
         verdicts = zip(question.conditions, outcome.finals[TODAY].verdicts, strict=True)
         broken = join_names([each.text for each, verdict in verdicts if verdict == "fails"])
-        return [f"The current settings do not meet {broken}.", f"Best {objective} among settings that do: {recommendation}"]
+        return [f"The current settings do not meet {broken}.", f"Best {objective} among candidates that do: {recommendation}"]
     if outcome.clear_over(TODAY):
         return [f"Best {objective}: {recommendation}"]
-    return [f"No clear winner for {objective}: {name} ranks first, but not significantly above the current settings (95%)."]
+    return [
+        f"No clear winner for {objective}: {name} ranks first, but is not significantly better than the current settings (95%)."
+    ]
 
 
 def describe_advantage(question: TuningQuestion, advantage: Advantage, other: Measured) -> str:
@@ -204,8 +210,8 @@ def describe_advantage(question: TuningQuestion, advantage: Advantage, other: Me
     metric, difference = question.objective.metric, advantage.difference
     if difference is None:
         verdict = "better" if advantage.clear else "no significant difference"
-        aborted = f"; the other has no value in {format_count(other.never, 'seed')}" if other.never else ""
-        return f"{verdict}: better in {advantage.wins} of {advantage.seeds} seeds, worse in {advantage.losses}{aborted}"
+        aborted = f"; in {format_count(other.never, 'seed')}, only the best candidate has a value" if other.never else ""
+        return f"{verdict} (better in {advantage.wins} of {advantage.seeds} seeds, worse in {advantage.losses}){aborted}"
     more, points = "more" if more_is_better(metric) else "less", " pp"
     share = "" if difference.b <= 0.0 else f", or {100.0 * difference.difference / difference.b:.3g}%"
     if difference.half_width is None:

@@ -37,6 +37,11 @@ _ROUNDING = 1e-9
 _VERDICTS = {True: "better", False: "worse", None: "different"}
 
 
+def _quote(name: str) -> str:
+    """Return a name of the user in backquotes; ``A`` and ``B`` stay as they are."""
+    return name if name in ("A", "B") else f"`{name}`"
+
+
 def name_metric(metric: str) -> str:
     """Return the name of a metric in prose."""
     plain = metric.removesuffix("_ms").removesuffix("_per_txn").removesuffix("_per_s").replace("_", " ")
@@ -90,7 +95,7 @@ def describe_comparison(each: Comparison, name: str = "B") -> str:
     if each.difference is not None:
         return describe_difference(each.metric, each.difference, name)
     if each.a.kind == each.b.kind == "never":
-        return "aborted on both sides"
+        return "aborted in both"
     verdict = {True: f"shorter in {name}", False: f"longer in {name}", None: "no significant difference"}[each.better]
     baseline = "A" if name == "B" else "baseline"
     return f"{verdict} ({baseline}: {format_value(each.metric, each.a)}, {name}: {format_value(each.metric, each.b)})"
@@ -105,8 +110,10 @@ def describe_difference(metric: str, found: Difference, name: str = "B") -> str:
         return f"{_describe_change(metric, found, name)}{f' in each of {n} seeds' if found.half_width is None else ''}"
     if found.difference == 0.0:
         unseen = None if found.half_width is None else replace(found, difference=found.half_width, half_width=None)
-        limit = "" if unseen is None else f"; the 95% interval does not exclude differences up to {format_change(metric, unseen)}"
-        return f"identical in all {n} seeds{limit}"
+        limit = (
+            "" if unseen is None else f"; the 95% interval does not exclude differences of up to {format_change(metric, unseen)}"
+        )
+        return f"identical in {'both' if n == 2 else f'all {n}'} seeds{limit}"
     if found.half_width is None:
         return f"{_describe_change(metric, found, name)} ({n} seeds: too few for an interval)"
     seeds = estimate_seeds_needed(found)
@@ -147,13 +154,15 @@ def _summarize_pair(found: Alternatives) -> str:
     whole = [each for each in found.comparisons if each.workload_class == ALL]
     names = {verdict: [name_metric(each.metric) for each in whole if each.better is verdict] for verdict in (True, False)}
     parts = [
-        f"{_VERDICTS[verdict]} than {found.baseline} in {join_names(metrics)}" for verdict, metrics in names.items() if metrics
+        f"{_VERDICTS[verdict]} than {_quote(found.baseline)} in {join_names(metrics)}"
+        for verdict, metrics in names.items()
+        if metrics
     ]
     if not parts:
-        return f"No significant difference between {found.baseline} and {name}."
+        return f"No significant difference between {_quote(found.baseline)} and {_quote(name)}."
     same = [name_metric(each.metric) for each in whole if not each.is_significant]
     rest = f"; no significant difference in {join_names(same)}" if same else ""
-    return f"{name} is {', and '.join(parts)}{rest}."
+    return f"{_quote(name)} is {', and '.join(parts)}{rest}."
 
 
 def _summarize_ranking(found: Alternatives, ranking: Ranking) -> list[str]:
@@ -162,26 +171,25 @@ def _summarize_ranking(found: Alternatives, ranking: Ranking) -> list[str]:
     if not ranking.sides:
         return [f"{title} could not be measured."]
     verdicts: dict[str, list[str]] = {}
-    baseline = found.baseline
+    baseline = _quote(found.baseline)
     for each in ranking.sides:
-        text = f"{each.name} ({format_value(metric, each.estimate)})"
+        text = f"{_quote(each.name)} ({format_value(metric, each.estimate)})"
         if each.comparison is None:
             baseline = text
         else:
             verdict = _VERDICTS[each.comparison.better] if each.comparison.is_significant else "no significant difference"
             verdicts.setdefault(verdict, []).append(text)
     order = ("better", "worse", "different", "no significant difference")
-    joints = dict.fromkeys(order, "with") | {"no significant difference": "for"}
-    parts = [f"{verdict} {joints[verdict]} {join_names(verdicts[verdict])}" for verdict in order if verdict in verdicts]
+    parts = [f"{verdict} in {join_names(verdicts[verdict])}" for verdict in order if verdict in verdicts]
     sentences = [f"{title}, compared with {baseline}: {'; '.join(parts)}."]
     if ranking.missing:
-        sentences.append(f"It could not be measured in {join_names(ranking.missing)}.")
+        sentences.append(f"It could not be measured in {join_names(list(map(_quote, ranking.missing)))}.")
     best = ranking.best
     if best is not None and best.clear:
         verb = "Keep" if best.name == found.baseline else "Choose"
-        sentences.append(f"{verb} {best.name}: it is significantly better than all others (95%).")
+        sentences.append(f"{verb} {_quote(best.name)}, which is significantly better than all others (95%).")
     elif best is not None:
-        sentences.append(f"No clear best: {join_names([best.name, *best.rivals])} do not differ significantly.")
+        sentences.append(f"No clear best: {join_names(list(map(_quote, [best.name, *best.rivals])))} do not differ significantly.")
     return sentences
 
 
@@ -193,7 +201,7 @@ def describe_pairs(classes: Mapping[str, Pairs | None], a: str = "A", b: str = "
     if unpaired:
         names = ", ".join(unpaired)
         sentences.append(
-            f"Transactions of {names} cannot be paired: their submission times differ (closed loop or different rates)."
+            f"Transactions of {names} cannot be paired, because their submission times differ (closed loop or different rates)."
         )
     return sentences
 
@@ -202,14 +210,22 @@ def _describe_pairs(found: Pairs, a: str, b: str) -> str:
     if not found.pairs:
         return f"No transaction started committing in the window of both {a} and {b}."
     same = found.both - found.faster_b - found.slower_b
-    equal = f", {same:,} equal" if same else ""
-    parts = [f"{found.only_a:,} {'commits' if found.only_a == 1 else 'commit'} only in {a}", f"{found.only_b:,} only in {b}"]
-    parts += [f"{found.neither:,} in neither"] if found.neither else []
-    verb = "is" if found.unfinished == 1 else "are"
-    parts += [f"{found.unfinished:,} {verb} in flight at the end of a run"] if found.unfinished else []
-    faster = f"{found.faster_b:,} {'is' if found.faster_b == 1 else 'are'} faster in {b}, {found.slower_b:,} slower{equal}"
-    both = format_count(found.both, "transaction") + (" that commits" if found.both == 1 else " that commit")
-    return f"Of {both} in both, {faster}; {', '.join(parts)}."
+    durations = [f"{found.faster_b:,} {_be(found.faster_b)} faster in {b}", f"{found.slower_b:,} {_be(found.slower_b)} slower"]
+    durations += [f"{same:,} {_be(same)} equally fast"] if same else []
+    parts = [f"{found.only_a:,} {_commit(found.only_a)} only in {a}", f"{found.only_b:,} {_commit(found.only_b)} only in {b}"]
+    parts += [f"{found.neither:,} {_commit(found.neither)} in neither"] if found.neither else []
+    parts += [f"{found.unfinished:,} {_be(found.unfinished)} in flight at the end of a run"] if found.unfinished else []
+    both = f"{format_count(found.both, 'transaction')} {_commit(found.both)} in both"
+    compared = f": {join_names(durations)}" if found.both else ""
+    return f"{both}{compared}. {capitalize(join_names(parts))}."
+
+
+def _be(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _commit(number: int) -> str:
+    return "commits" if number == 1 else "commit"
 
 
 def explain_aborts(sides: Sequence[Side]) -> list[str]:
@@ -224,9 +240,11 @@ def explain_aborts(sides: Sequence[Side]) -> list[str]:
                 continue
             counts = {reason: sum(row[f"aborted_{reason}"] for row in rows) for reason in ABORT_REASONS}
             counts["other reasons"] = aborted - sum(counts.values())
-            reasons = [f"{format_percent(count / aborted)} {reason.replace('_', ' ')}" for reason, count in counts.items() if count]
+            known = {reason.replace("_", " "): count for reason, count in counts.items() if count}
+            reasons = [f"{format_percent(count / aborted)} {reason}" for reason, count in known.items()]
+            why = f"reason: {next(iter(known))}" if len(known) == 1 else f"reasons: {', '.join(reasons)}"
             who = side.name if name == ALL else f"{side.name}, {name}"
-            sentences.append(f"{who}: {format_percent(aborted / started)} of transactions abort ({', '.join(reasons)}).")
+            sentences.append(f"{who}: {format_percent(aborted / started)} of transactions abort ({why}).")
     return sentences
 
 

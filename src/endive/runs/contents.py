@@ -94,14 +94,14 @@ def _compare_summary(key: str, found: Any, own: Any) -> None:
             _compare_summary(f"{key}.{name}", found.get(name), own.get(name))
     elif isinstance(own, list) and isinstance(found, list):
         if len(found) != len(own):
-            raise UnsoundError(f"{SUMMARY}: {key}: has {len(found)} entries, but {len(own)} by the rows")
+            raise UnsoundError(f"{SUMMARY}: `{key}` has {len(found)} entries, but {len(own)} by the rows")
         for place, (left, right) in enumerate(zip(found, own, strict=True)):
             _compare_summary(f"{key}[{place}]", left, right)
     elif isinstance(own, float) and isinstance(found, float | int):
         if not math.isclose(found, own, rel_tol=1e-9, abs_tol=1e-6):
-            raise UnsoundError(f"{SUMMARY}: {key}: is {found:g}, but {own:g} by the rows")
+            raise UnsoundError(f"{SUMMARY}: `{key}` is {found:g}, but {own:g} by the rows")
     elif found != own:
-        raise UnsoundError(f"{SUMMARY}: {key}: is {in_short(repr(found))}, but {in_short(repr(own))} by the rows")
+        raise UnsoundError(f"{SUMMARY}: `{key}` is {in_short(repr(found))}, but {in_short(repr(own))} by the rows")
 
 
 def _check_total(total: Mapping[str, Any], rows: int) -> None:
@@ -238,7 +238,7 @@ def _checksum_problem(run: StoredRun) -> str | None:
     for name, key in ((PROVENANCE, CHECKSUM), (SUMMARY, "summary_sha256"), (TRACE, "trace_sha256")):
         recorded, path = run.provenance.get(key), run.directory / name
         if recorded is None and path.is_file() and run.provenance.get("code_version") == code_version():
-            return f"damaged: {PROVENANCE}: {key}: is missing"
+            return f"damaged: {PROVENANCE}: `{key}` is missing"
         if recorded is None or key == CHECKSUM:
             continue
         if not path.is_file():

@@ -149,7 +149,7 @@ def take_inventory(root: Path) -> Inventory:
         elif finished:
             problems.append(Damage(stored.name, f"no run has usable parameters: {PROVENANCE} is missing or damaged"))
     if not experiments and not problems:
-        raise PipelineError(f"{root}: contains no finished run of a labelled experiment", usage=True)
+        raise PipelineError(f"{root} contains no finished run of a labelled experiment", usage=True)
     return Inventory(experiments, tuple(problems), unfinished)
 
 

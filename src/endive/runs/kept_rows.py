@@ -47,7 +47,7 @@ class SampledIds:
         ids = batch.column("txn_id").to_numpy()
         wrong = ~is_sampled(ids)
         if wrong.any():
-            raise RowError(f"transaction {ids[int(np.argmax(wrong))]}: is not one of the sample")
+            raise RowError(f"transaction {ids[int(np.argmax(wrong))]} is not one of the sample")
         self._ids.append(ids)
 
     def check_complete(self, rows: KeptRows) -> None:

@@ -78,12 +78,12 @@ def _damaged_tables(root: Path) -> Iterator[str]:
         return
     found = _read_record(root)
     if not found:
-        yield f"{METRICS_STATE}: is missing or damaged"
+        yield f"{METRICS_STATE} is missing or damaged"
         return
     checksums = _checksums(found)
     for path in _table_files(root):
         if not path.is_file():
-            yield f"{path.name}: is missing"
+            yield f"{path.name} is missing"
         elif path.name in checksums and checksum(path) != checksums[path.name]:
             yield f"{path.name}: corrupt: its checksum does not match"
 

@@ -13,14 +13,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from endive.config.errors import problems_of
 from endive.config.sweep_file import KeptRows
 from endive.config.values import MOST_MS
-from endive.input_files import UnreadableError, in_short, read_json
+from endive.input_files import UnreadableError, in_short, read_json, state
 
 
 class RecordError(ValueError):
     """A record that is missing or damaged; the message names the file and the problem."""
 
     def __init__(self, path: Path, message: str, *, missing: bool = False) -> None:
-        super().__init__(f"{path.name}: {message}")
+        super().__init__(state(path.name, message))
         self.missing = missing
 
 
@@ -86,7 +86,7 @@ def read_record(path: Path, model: type[Model]) -> dict[str, Any]:
     except UnreadableError as error:
         raise RecordError(path, str(error), missing=error.missing) from None
     if not isinstance(tree, dict):
-        raise RecordError(path, f"should be a table (is {type(tree).__name__})")
+        raise RecordError(path, f"should be a table (got {type(tree).__name__})")
     try:
         model.model_validate(tree)
     except ValidationError as error:
@@ -108,7 +108,7 @@ def read_sealed_record(path: Path, model: type[Model]) -> dict[str, Any]:
     """Read a record that matches its schema and its checksum, if it has one. Raises RecordError."""
     tree = read_record(path, model)
     if not is_sealed(tree):
-        raise RecordError(path, f"{CHECKSUM}: is {in_short(tree[CHECKSUM])}, which does not match the content of the record")
+        raise RecordError(path, f"`{CHECKSUM}` is {in_short(tree[CHECKSUM])}, which does not match the content of the record")
     return tree
 
 

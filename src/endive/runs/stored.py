@@ -150,8 +150,8 @@ class StoredExperiment:
         others = [entry.name for entry in self.directory.iterdir() if is_seed(entry.name) and not entry.is_dir()]
         return [
             *found,
-            *(f"{name}: is not a seed" for name in sorted(strange)),
-            *(f"{name}: is not a directory of a run" for name in sorted(others)),
+            *(f"{name} is not a seed" for name in sorted(strange)),
+            *(f"{name} is not a directory of a run" for name in sorted(others)),
         ]
 
     @cached_property

@@ -281,7 +281,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 async def _config_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, ConfigError)
-    problems = [{"key": problem.key, "message": str(problem).removeprefix(f"{problem.key}: ")} for problem in error.problems]
+    problems = [{"key": problem.key, "message": problem.text} for problem in error.problems]
     summary = "; ".join(str(problem) for problem in error.problems[:3])
     return JSONResponse({"error": summary, "problems": problems}, status_code=422)
 

@@ -76,7 +76,7 @@ def load_prices(path: Path | None) -> Prices:
     try:
         tree = read_toml(path)
     except UnreadableError as error:
-        raise PriceError(f"{path}: cannot read price table: {error}") from None
+        raise PriceError(f"{path}: the price table cannot be read: {error}") from None
     return _parsed(tree, str(path), list_prices())
 
 
@@ -114,12 +114,12 @@ def _table(tree: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
 def _only(table: Mapping[str, Any], allowed: tuple[str, ...], where: str) -> None:
     for key in table:
         if key not in allowed:
-            raise PriceError(f"{where}: {in_short(key)}: no such key; allowed are {', '.join(allowed)}")
+            raise PriceError(f"{where}: {in_short(key)}: unknown key; allowed: {', '.join(allowed)}")
 
 
 def _price(table: Mapping[str, Any], key: str, where: str) -> float:
     if key not in table:
-        raise PriceError(f"{where}: {key}: is missing; set it to 0 if requests are free")
+        raise PriceError(f"{where}: `{key}` is missing; set it to 0 if requests are free")
     value = table[key]
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= _MOST:
         raise PriceError(f"{where}: {key} is {in_short(repr(value))}, but must be a number from 0 to {_MOST:,.0f}")

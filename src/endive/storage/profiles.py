@@ -50,7 +50,7 @@ class ProfileError(ValueError):
 def builtin_profiles(profile_set: str = DEFAULT_PROFILE_SET) -> Mapping[str, StorageProfile]:
     """Return the profiles of a version, by name. Providers missing in a later version are those of the first version."""
     if profile_set not in PROFILE_SETS:
-        raise ProfileError(f"unknown profile version {profile_set!r}; allowed are {', '.join(PROFILE_SETS)}")
+        raise ProfileError(f"unknown profile version {profile_set!r}; allowed: {', '.join(PROFILE_SETS)}")
     profiles: dict[str, StorageProfile] = {}
     for directory in dict.fromkeys((PROFILE_SETS[0], profile_set)):
         folder = resources.files("endive.storage").joinpath("profile_data", directory)
@@ -65,7 +65,7 @@ def load_profile(path: Path) -> StorageProfile:
     try:
         document = read_toml(path)
     except UnreadableError as error:
-        raise ProfileError(f"{path}: cannot read latency profile: {error}") from error
+        raise ProfileError(f"{path}: the latency profile cannot be read: {error}") from error
     return parse_profile({"name": path.stem, **document}, str(path))
 
 
@@ -73,7 +73,7 @@ def create_provider(name: str, rng: RandomSource, profiles: Mapping[str, Storage
     """Return the provider with this name among ``profiles`` (by default the built-in ones)."""
     known = builtin_profiles() if profiles is None else profiles
     if name not in known:
-        raise ProfileError(f"unknown provider {name!r}; allowed are {', '.join(known)}")
+        raise ProfileError(f"unknown provider {name!r}; allowed: {', '.join(known)}")
     return ProfiledProvider(known[name], rng)
 
 
@@ -81,11 +81,11 @@ def parse_profile(document: Mapping[str, Any], where: str) -> StorageProfile:
     """Parse a profile from the content of its file."""
     unknown = sorted(set(document) - _TOP_LEVEL)
     if unknown:
-        raise ProfileError(f"{where}: {unknown[0]}: no such key; allowed are {', '.join(sorted(_TOP_LEVEL))}")
+        raise ProfileError(f"{where}: {unknown[0]}: unknown key; allowed: {', '.join(sorted(_TOP_LEVEL))}")
     floor = _number(document, "min_latency_ms", where, default=0.0)
     for access in ("read", "write"):
         if access not in document:
-            raise ProfileError(f"{where}: {access}: is missing; a profile needs read and write latencies")
+            raise ProfileError(f"{where}: `{access}` is missing; a profile needs read and write latencies")
     conditionals = {
         key: parse_distribution(document[key], 0.0 if key == "log_entry_read" else floor, f"{where}: {key}")
         for key in _CONDITIONALS
@@ -120,7 +120,7 @@ def parse_profile(document: Mapping[str, Any], where: str) -> StorageProfile:
 
 def _by_kind(table: Any, floor: float, where: str) -> dict[str, QuantileDistribution]:
     if not isinstance(table, dict):
-        raise ProfileError(f"{where}: is {in_short(repr(table))}, but must be a table")
+        raise ProfileError(f"{where} is {in_short(repr(table))}, but must be a table")
     own = {key: value for key, value in table.items() if key not in OBJECT_KINDS}
     by_kind = {"*": parse_distribution(own, floor, where)}
     for kind in OBJECT_KINDS:
@@ -151,7 +151,7 @@ def parse_distribution(table: Any, floor: float, where: str) -> QuantileDistribu
     shape = _shape_of(table)
     if shape is None:
         allowed = "; or ".join(", ".join(sorted(keys)) for keys in _SHAPES)
-        raise ProfileError(f"{where}: is {in_short(repr(table))}, but must have the keys {allowed}")
+        raise ProfileError(f"{where} is {in_short(repr(table))}, but must have the keys {allowed}")
     if shape == "empirical":
         return _empirical(table, floor, where)
     value = {key: _number(table, key, where) for key in table}

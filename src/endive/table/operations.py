@@ -170,7 +170,7 @@ def traits_of(operation: str, settings: OperationSettings) -> Traits:
     """Return the traits of an operation of the Java library. Raises ValueError if the library does not support it."""
     facts = _FACTS.get(operation)
     if facts is None or facts.java is None:
-        raise ValueError(f"Iceberg does not support {operation!r}; allowed are {', '.join(sorted(ICEBERG_OPERATIONS))}")
+        raise ValueError(f"Iceberg does not support {operation!r}; allowed: {', '.join(sorted(ICEBERG_OPERATIONS))}")
     return facts.java(settings)
 
 
@@ -179,5 +179,5 @@ def pyiceberg_traits_of(operation: str, settings: OperationSettings) -> tuple[Tr
     """Return the traits of each snapshot of a PyIceberg commit. Raises ValueError if it does not support the operation."""
     facts = _FACTS.get(operation)
     if facts is None or facts.pyiceberg is None:
-        raise ValueError(f"PyIceberg does not support {operation!r}; allowed are {', '.join(sorted(PYICEBERG_OPERATIONS))}")
+        raise ValueError(f"PyIceberg does not support {operation!r}; allowed: {', '.join(sorted(PYICEBERG_OPERATIONS))}")
     return facts.pyiceberg(settings)

@@ -85,10 +85,10 @@ def build_commit_parts(study: Study) -> Figure:
 def _build_breakdown(study: Study, parts: tuple[str, ...], name: str, title: str, definition: str, y: str) -> Figure:
     rows = study.totals().dropna(subset=["mean_t_runtime"])
     if rows.empty:
-        raise common.NotInStudyError("nothing was committed")
+        raise common.NotInStudyError("no transaction committed")
     rows = common.add_place(study, rows).assign(total=sum(rows[f"mean_{part}"].astype(float) for part in parts))
     shares = rows["total"].max() > HIDING * rows["total"].median() and (rows["total"] > 0.0).all()
-    more = " Bars show shares; the label at the end of each bar is the total time." if shares else ""
+    more = " Bars show fractions of the total time, which is the label at the end of each bar." if shares else ""
     return common.make_stacked_figure(
         study,
         rows,
@@ -96,7 +96,7 @@ def _build_breakdown(study: Study, parts: tuple[str, ...], name: str, title: str
         name=name,
         title=title,
         definition=f"{definition} Lines: 95% intervals of each component over seeds.{more}",
-        y=Axis("y", "share of the time (%)", percent=True) if shares else Axis("y", f"{y} (ms)"),
+        y=Axis("y", "fraction of the time (%)", percent=True) if shares else Axis("y", f"{y} (ms)"),
         colours=PART_COLOURS,
     )
 
@@ -148,12 +148,12 @@ def build_cost(study: Study) -> Figure:
     rows = study.totals()
     rows = rows[rows["experiment"].isin(list(by_experiment))]
     if rows.empty:
-        raise common.NotInStudyError("nothing was committed")
+        raise common.NotInStudyError("no transaction committed")
     shown = set(rows["experiment"])
     priced = all(each.money is not None for name in shown for each in by_experiment[name])
     unpriced = any(each.unpriced for name in shown for each in by_experiment[name])
     currency = study.prices.currency
-    at = ", at list price" if study.prices == list_prices() else ", at the prices of --prices"
+    at = ", at list prices" if study.prices == list_prices() else ", at the prices of --prices"
     what = f"cost of 1,000 commits ({currency})" if priced else "requests for 1,000 commits"
     return common.make_stacked_figure(
         study,
@@ -162,7 +162,7 @@ def build_cost(study: Study) -> Figure:
         further=_note_orphans(study, rows, by_experiment),
         name="cost",
         title="Request cost per 1,000 commits" if priced else "Requests per 1,000 commits",
-        definition=f"Requests to object store and catalog per 1,000 commits{at if priced else ''}, including requests of "
+        definition=f"Requests to the object store and the catalog per 1,000 commits{at if priced else ''}, including requests of "
         "aborted transactions. Lines: 95% intervals of each component over seeds."
         + (" Some requests have no price; set prices with --prices FILE." if unpriced else ""),
         y=Axis("y", what),
@@ -182,7 +182,11 @@ def _note_orphans(study: Study, rows: pd.DataFrame, by_experiment: dict[str, lis
         series: f" at {phrases.phrase_label(common.format_place(study, x, named=True))}" if common.has_axis(study) else ""
         for series, (_, x) in most.items()
     }
-    counts = [f"{format_number(left)} with {phrases.phrase_label(series)}{at[series]}" for series, (left, _) in most.items()]
+    word = phrases.choose_preposition(study.scenarios)
+    counts = [
+        f"{format_number(left)} {word} {phrases.phrase_label(series, study.scenarios)}{at[series]}"
+        for series, (left, _) in most.items()
+    ]
     yield f"Maximum number of orphaned files per 1,000 commits: {join_names(counts)}."
 
 

@@ -42,7 +42,7 @@ def build_by_group(study: Study, what: Literal["operation", "workload class"], m
         study,
         every,
         data,
-        further=_note_missing(every, measure.column) if measure is common.LATENCY else (),
+        further=_note_missing(study, every, measure.column) if measure is common.LATENCY else (),
         name=name,
         title=f"{measure.title} by {what}",
         definition=f"{measure.definition} {common.INTERVAL}",
@@ -65,17 +65,17 @@ _REASONS = {
 """Reason for a missing percentile, by the first word of its formatted value."""
 
 
-def _note_missing(every: pd.DataFrame, metric: str) -> Iterator[str]:
+def _note_missing(study: Study, every: pd.DataFrame, metric: str) -> Iterator[str]:
     """Yield a note for each reason for missing percentiles."""
     found = [format_bounded(row, metric).partition(" ")[0] for row in every.to_dict("records")]
     rows = every[["member", "series"]].assign(why=found)
     for why, reason in _REASONS.items():
-        named = [who for member in pd.unique(rows["member"]) if (who := _name_missing(rows, str(member), why))]
+        named = [who for member in pd.unique(rows["member"]) if (who := _name_missing(study, rows, str(member), why))]
         if named:
             yield f"Not shown because {reason}: {join_names(named)}."
 
 
-def _name_missing(rows: pd.DataFrame, member: str, why: str) -> str:
+def _name_missing(study: Study, rows: pd.DataFrame, member: str, why: str) -> str:
     """Return the points at which the percentile of a class or operation is missing for this reason."""
     own = rows[rows["member"] == member]
     every, lost = Counter(own["series"]), Counter(own[own["why"] == why]["series"])
@@ -84,16 +84,16 @@ def _name_missing(rows: pd.DataFrame, member: str, why: str) -> str:
     if lost and (len(lost) > _MOST_NAMED or len(every) == 1):
         return f"{member} ({lost.total()} of {every.total()} points)"
     parts = [
-        f"{phrases.phrase_label(series)}{'' if n == every[series] else f' ({n} of {every[series]} points)'}"
+        f"{phrases.phrase_label(series, study.scenarios)}{'' if n == every[series] else f' ({n} of {every[series]} points)'}"
         for series, n in lost.items()
     ]
-    return f"{member} with {join_names(parts)}" if parts else ""
+    return f"{member} {phrases.choose_preposition(study.scenarios)} {join_names(parts)}" if parts else ""
 
 
 def build_success_latency(study: Study) -> Figure:
     """Build success versus the p99 of the time to commit, a point for each configuration: the best are at the upper left."""
     if len(study.visible_series) < 2 or common.has_axis(study):
-        raise common.NotInStudyError("needs configurations that do not differ in a numeric parameter")
+        raise common.NotInStudyError("needs two or more configurations without a numeric axis")
     asked = study.question
     workload_class = ALL if asked is None or asked.workload_class not in study.classes else asked.workload_class
     latency = ("latency", "latency_low", "latency_high")
@@ -106,7 +106,7 @@ def build_success_latency(study: Study) -> Figure:
         further=_note_missing(rows.assign(member="p99"), "time_to_commit_p99_ms"),
         name="success_latency",
         title=f"Success versus p99 of {'all transactions' if workload_class == ALL else workload_class}",
-        definition="Committed share versus the p99 of the time to commit over all transactions that started committing. Better "
+        definition="Success versus the p99 of the time to commit of all transactions that started committing. Better "
         f"configurations are at the upper left. {common.INTERVAL}",
         kind="line",
         x=common.fit_scale(Axis("latency", "time to commit, p99 (ms)"), data),
@@ -134,7 +134,7 @@ def build_frontier(study: Study) -> Figure:
             lines.append(Threshold(at.load, common.format_place(study, at.load, named=False), "x", at.low, at.high))
         elif at.bound == "crossed" and len(others) == 1:
             marks.append(CurveCrossing(series, at.load, COMMITTABLE, at.low, at.high))
-    marked = "; ticks mark the crossing, shades its 95% interval" if marks else ""
+    marked = "; ticks mark the crossing, shaded areas its 95% interval" if marks else ""
     return common.make_figure(
         study,
         every,
@@ -142,7 +142,7 @@ def build_frontier(study: Study) -> Figure:
         further=_note_crossings(study, found),
         name="frontier",
         title=f"Success of {join_names(others)} by {common.name_axis(study)}",
-        definition=f"Committed share of {join_names(others)} transactions by {common.name_axis(study)}. Dashed: 95%"
+        definition=f"Fraction of {join_names(others)} transactions that commit, by {common.name_axis(study)}. Dashed: 95%"
         f"{marked}. {common.INTERVAL}",
         kind="line",
         x=x,
@@ -165,7 +165,8 @@ def _find_crossing(curve: pd.DataFrame) -> Crossing:
 def _note_crossings(study: Study, curves: Mapping[tuple[str, str], Crossing]) -> Iterator[str]:
     """Yield a note on the load at which each curve falls below the threshold."""
     for (member, series), where in curves.items():
-        who = f"Success of {member}" + (f" with {phrases.phrase_label(series)}" if len(study.series) > 1 else "")
+        label = f" {phrases.choose_preposition(study.scenarios)} {phrases.phrase_label(series, study.scenarios)}"
+        who = f"Success of {member}{label if len(study.series) > 1 else ''}"
         at = phrases.phrase_label(common.format_place(study, float(f"{where.load:.3g}"), named=True))
         if where.bound == "above":
             yield f"{who} is above 95% up to {at}."

@@ -41,21 +41,22 @@ SUCCESS = Measure(
     "success_rate",
     "Success",
     Axis("y", "success (%)", percent=True),
-    "Committed share of the transactions that started committing; intervals include transactions in flight at the end of the run.",
+    "Fraction of the transactions that commit, of all that started committing. "
+    "Intervals include transactions in flight at the end of the run.",
     most=1.0,
 )
 LATENCY = Measure(
     "time_to_commit_p95_ms",
     "Time to commit",
     Axis("y", "time to commit, p95 (ms)", "log"),
-    "p95 of the time to commit over all transactions that started committing; aborted transactions count as infinitely long.",
+    "p95 of the time to commit of all transactions that started committing; aborted transactions count as infinite.",
 )
 THROUGHPUT = Measure("throughput_per_s", "Throughput", Axis("y", "throughput (commits/s)"), "Commits per second.")
 OVERHEAD = Measure(
     "overhead",
     "Commit overhead",
     Axis("y", "commit latency / total latency (%)", percent=True),
-    "Commit latency as a share of total latency, mean over committed transactions.",
+    "Commit latency as a fraction of total latency, mean over committed transactions.",
     most=1.0,
 )
 RETRIES = Measure(
@@ -195,7 +196,7 @@ def write_notes(study: Study, rows: pd.DataFrame, *further: str) -> tuple[str, .
     found: list[str] = []
     if len(study.visible_series) < len(study.series):
         number = f"{len(study.visible_series)} of {len(study.series)} configurations"
-        found.append(f"{number} are shown, from the highest peak throughput to the lowest.")
+        found.append(f"{number} are shown: a sample from the highest to the lowest peak throughput.")
     if "n_seeds" in rows.columns and len(rows):
         fewest = int(rows["n_seeds"].min())
         if fewest < 2:
@@ -206,12 +207,12 @@ def write_notes(study: Study, rows: pd.DataFrame, *further: str) -> tuple[str, .
         unsettled = int((~rows["warmup_settled"].astype(bool)).sum())
         if unsettled:
             verb = "has" if unsettled == 1 else "have"
-            found.append(f"{unsettled} of {len(rows)} points {verb} runs that are too short or do not reach a steady state.")
+            found.append(f"{unsettled} of {len(rows)} points {verb} runs that are too short or have no steady state.")
     return (*found, *(text for text in further if text))
 
 
 def select_columns(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """Return the columns that a figure draws and the columns that identify a row."""
     identity = ("experiment", "series", "x", "workload_class", "operation_type", "n_seeds")
-    names = dict.fromkeys([*(name for name in identity if name in rows.columns), *columns])
+    names = dict.fromkeys([*(name for name in identity if name in rows.columns and not rows[name].isna().all()), *columns])
     return rows[list(names)].reset_index(drop=True)

@@ -42,7 +42,7 @@ def build_heatmap(study: Study, measure: common.Measure, name: str) -> Figure:
         hatch="hatch",
         text="instead",
         filters=("panel",) if len(panels) > 1 else (),
-        notes=tuple(note for note in common.write_notes(study, rows, further) if "are drawn" not in note),
+        notes=tuple(note for note in common.write_notes(study, rows, further) if "are shown" not in note),
     )
 
 

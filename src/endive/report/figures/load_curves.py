@@ -45,9 +45,9 @@ def build_throughput_load(study: Study) -> Figure:
         rows,
         data,
         name="throughput_load",
-        title="Throughput by offered load",
-        definition=f"Commits per second by transactions per second that start committing; points: {common.name_axis(study)}. "
-        f"Dashed: every transaction commits.{drawn} {common.INTERVAL}",
+        title="Throughput versus offered load",
+        definition=f"Commits per second versus transactions per second that start committing. "
+        f"Each point is one value of {common.name_axis(study)}. Dashed: every transaction commits.{drawn} {common.INTERVAL}",
         kind="line",
         x=replace(x, scale=scale),
         y=replace(y, scale=scale),
@@ -96,8 +96,8 @@ def build_latency_throughput(study: Study) -> Figure:
         rows,
         data,
         name="latency_throughput",
-        title="Time to commit by throughput",
-        definition="Percentiles of the time to commit over all transactions that started committing, by commits per second. "
+        title="Time to commit versus throughput",
+        definition="Percentiles of the time to commit of all transactions that started committing, versus commits per second. "
         f"Points are connected in order of increasing {common.name_axis(study)}. Percentiles that are infinite (aborted) or known "
         f"only as a lower bound are not shown. {common.INTERVAL}",
         kind="line",
@@ -148,11 +148,11 @@ def build_latency_distribution(study: Study) -> Figure:
         common.select_columns(data, ["panel", "load", "slower_share", *latency]),
         name="latency_distribution",
         title="Commit latency distribution",
-        definition="Share of committed transactions with a longer commit latency (1 − CDF). Quantiles are means over seeds, bands "
-        "are 95% intervals. Shares below one transaction per run are not drawn.",
+        definition="Fraction of committed transactions with a longer commit latency (1 − CDF). Quantiles are means over seeds, "
+        "bands are 95% intervals. Fractions below one transaction per run are not drawn.",
         kind="line",
         x=Axis("latency", "commit latency (ms)", "log"),
-        y=Axis("slower_share", "slower transactions (share)", "log"),
+        y=Axis("slower_share", "fraction of slower transactions (1 − CDF)", "log"),
         low=None,
         high=None,
         x_low="latency_low",

@@ -27,13 +27,13 @@ COMMITTING = common.Measure(
     "committing",
     "Transactions in flight",
     Axis("y", "in flight (transactions)"),
-    "Mean number of committing transactions.",
+    "Mean number of transactions that are committing.",
 )
 TIME_TO_COMMIT = common.Measure(
     "time_to_commit_p50_ms",
     "Time to commit",
     Axis("y", "time to commit, p50 (ms)"),
-    "p50 over the transactions that started committing in the interval; unknown values are not shown.",
+    "p50 of the transactions that started committing in the interval; unknown values are not shown.",
 )
 
 
@@ -81,9 +81,9 @@ def build_over_time(study: Study, measure: common.Measure, name: str) -> Figure:
     """Build a measure by interval of the run: of its events, or of the transactions that start committing in it."""
     rows, fields = common.split_by_load_or_class(study, study.over_time)
     if not (rows["commits_per_s"] > 0.0).any():
-        raise common.NotInStudyError("nothing was committed")
+        raise common.NotInStudyError("no transaction committed")
     if measure in (METADATA, MANIFESTS) and (measure.column not in rows or rows[measure.column].isna().all()):
-        raise common.NotInStudyError("the state of tables is tracked on Iceberg's commit paths only")
+        raise common.NotInStudyError("table state is tracked only on Iceberg's commit paths")
     data = common.add_interval(rows, measure.column, most=measure.most)
     data[["y", "low", "high"]] /= measure.unit
     unit, length = next((unit, length) for unit, length, most in _UNITS if rows["to_ms"].max() <= most)
@@ -99,8 +99,8 @@ def build_over_time(study: Study, measure: common.Measure, name: str) -> Figure:
         data,
         name=name,
         title=f"{measure.title} over time",
-        definition=f"{measure.definition} Values of 60 equal intervals of the run, warm-up included: means over seeds, with 95% "
-        "intervals." + (" Dashed: scheduled changes of the load." if marks else ""),
+        definition=f"{measure.definition} The run is divided into 60 equal intervals, including the warm-up; "
+        "values are means over seeds, with 95% intervals." + (" Dashed: scheduled changes of the load." if marks else ""),
         kind="line",
         x=Axis(time, f"time ({unit})"),
         y=common.fit_scale(measure.y, data) if measure is TIME_TO_COMMIT else measure.y,  # a peak must stay visible
