@@ -138,8 +138,8 @@ def _check_work(path: Path, overrides: Mapping[str, Any], seeds: int) -> None:
     if expected > MOST_TRANSACTIONS:
         days = document.simulation.duration_ms / 86_400_000.0
         raise TooMuchWorkError(
-            f"{path}: {seeds} runs of {days:,.3g} days are about {expected:,.0f} transactions, and at most {MOST_TRANSACTIONS:,} "
-            "are simulated for an answer; reduce simulation.duration_ms"
+            f"{path}: {seeds} runs of {days:,.3g} days are about {expected:,.0f} transactions, but the limit for "
+            f"an answer is {MOST_TRANSACTIONS:,}; reduce simulation.duration_ms"
         )
 
 

@@ -86,10 +86,10 @@ def _periodic(times_ms: Floats, zero_ms: float, end_ms: float) -> Process | None
     last = max(math.floor((end_ms - zero_ms - earliest) / interval - 0.5), int(slots[-1]))  # the slot under way may still commit
     missed = 1.0 - len(slots) / (last - float(slots[0]) + 1.0)
     silent = last - int(slots[-1])
-    notes = (f"no commit in its last {silent} slots: the job has ended, or has failed since then",) if silent >= _SILENT else ()
+    notes = (f"no commit in its last {silent} intervals: the job has ended or has failed since then",) if silent >= _SILENT else ()
     words = f"every {interval / 1000.0:g} s, first at {earliest / 1000.0:.3f} s"
     if missed > 0.005:
-        words += f", {100 * missed:.1f}% of the slots without a commit"
+        words += f", {100 * missed:.1f}% of the intervals without a commit"
     keys = {PERIODIC_JOB.key: {"interval_ms": float(f"{interval:.9g}"), "phase_ms": round(earliest, 3)}}
     return Process(words, keys, 1e3 / interval, missed, notes)
 
@@ -202,7 +202,7 @@ def _daily(times_ms: Floats, start_ms: float, end_ms: float, per_s: float) -> Pr
         return None
     rates = 1e3 * counts / exposure
     busiest, quietest = float(rates.max()), float(rates.min())
-    words = f"{per_s:.4g} per second with a daily profile, from {quietest:.3g} to {busiest:.3g}"
+    words = f"{per_s:.4g} per second with a daily profile from {quietest:.3g} to {busiest:.3g} per second"
     return Process(words, {"hourly": [float(f"{rate:.6g}") for rate in rates]}, per_s)
 
 
@@ -223,13 +223,13 @@ def _renewal(times_ms: Floats, per_s: float) -> Process:
     variation = float(gaps.std() / max(gaps.mean(), 1e-9))
     error = 2.0 / math.sqrt(len(gaps))
     if abs(variation - 1.0) <= max(error, 0.15):
-        return Process(f"{per_s:.4g} per second, at random", {RATE.key: float(f"{per_s:.6g}")}, per_s, notes=few)
+        return Process(f"{per_s:.4g} per second (Poisson)", {RATE.key: float(f"{per_s:.6g}")}, per_s, notes=few)
     sigma = math.sqrt(math.log1p(variation * variation))
     intervals = {"distribution": "lognormal", "mean": float(f"{mean:.6g}"), "sigma": float(f"{sigma:.4g}")}
-    vary = f"(intervals vary by {variation:.2f} of their mean)"
+    vary = f"(coefficient of variation of the intervals: {variation:.2f})"
     if variation > 1.0:
         return Process(f"{per_s:.4g} per second, in bursts {vary}", {INTER_ARRIVAL.key: intervals}, per_s)
-    words = f"{per_s:.4g} per second, more evenly than at random {vary}"
+    words = f"{per_s:.4g} per second, with less variation than Poisson arrivals {vary}"
     at_random = {"distribution": "exponential", "mean": float(f"{mean:.6g}")}
     return Process(words, {INTER_ARRIVAL.key: at_random}, per_s, even=intervals)
 
@@ -288,21 +288,24 @@ class Loop:
 
     def words(self) -> str:
         """Describe the loop."""
-        writers = "one writer that waits for its commits" if self.clients == 1 else f"{self.clients} writers that wait for theirs"
-        return f"{self.per_s:.4g} per second, by {writers} and {self.think_ms(self.clients) / 1e3:.3g} s more"
+        writers = "one writer in a closed loop" if self.clients == 1 else f"{self.clients} writers in a closed loop"
+        return f"{self.per_s:.4g} per second, by {writers} with a think time of {self.think_ms(self.clients) / 1e3:.3g} s"
 
     def reason(self) -> str:
         """Return the reason for the assumption of a closed loop, and its certainty."""
-        most = f"never more than {self.fewest} of its commits {'was' if self.fewest == 1 else 'were'} in progress at once"
+        most = f"at most {self.fewest} of its commits {'was' if self.fewest == 1 else 'were'} in progress at the same time"
         waiting = "one writer that waits for its" if self.clients == 1 else f"{self.clients} writers that wait for their"
         if self.certain and self.commit_ms:
-            others = f" (or up to {self.most})" if self.most else "; random arrivals are also possible"
+            others = f" (or up to {self.most})" if self.most else "; Poisson arrivals are also possible"
             bound = "" if self.most == self.clients else others
-            return f"{most}, which random arrivals would hardly keep to: {waiting} commits{bound}"
+            return f"{most}, which is unlikely with Poisson arrivals; assumed: {waiting} commits{bound}"
         if self.commit_ms:
-            return f"random arrivals, or {waiting} commits ({most})"
-        text = "commits come more evenly over long stretches than at random: writers that wait for their commits, or a table at its"
-        return f"{text} limit, which evens out random arrivals; use --reports to distinguish them"
+            return f"Poisson arrivals, or {waiting} commits ({most})"
+        text = (
+            "over long periods, commits vary less than Poisson arrivals: either writers wait for their "
+            "commits, or the table is at its"
+        )
+        return f"{text} limit, which evens out Poisson arrivals; use --reports to distinguish the two"
 
 
 def _distribution(mean_ms: float, variation: float) -> dict[str, Any]:

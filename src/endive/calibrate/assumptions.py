@@ -48,16 +48,16 @@ def _appends(classes: Sequence[ObservedClass]) -> Iterator[Assumption]:
     guessed = [cls for cls in classes if cls.operation == "merge_append" and cls.guessed]
     if guessed:
         low = {f"workload.{cls.name}.operation": "fast_append" for cls in guessed}
-        yield Assumption("appends", "assumed to be merge appends, as of batch jobs and Flink's sink", low)
+        yield Assumption("appends", "merge appends, as in batch jobs and Flink's sink", low)
 
 
 def _store(provider: str | None, reported: bool) -> Assumption:
     """Assume latencies, which only reports contain."""
     if reported:
-        text = "scaled so that a commit takes as long as in the reports; a table that has grown was faster then"
+        text = "scaled to the duration of commits in the reports"
         return Assumption("latencies", text, {STORE_SCALE: 0.75}, {STORE_SCALE: 1.35})
-    named = f"those of {provider}" if provider else "those of S3; set --provider for another object store"
-    return Assumption("latencies", f"not in the history: {named}", {STORE_SCALE: 0.5}, {STORE_SCALE: 2.0})
+    named = f"latencies of {provider}" if provider else "latencies of S3; set --provider for another object store"
+    return Assumption("latencies", named, {STORE_SCALE: 0.5}, {STORE_SCALE: 2.0})
 
 
 def _failures(tree: Tree, classes: Sequence[ObservedClass], reports: Sequence[CommitReport]) -> Assumption:
@@ -69,13 +69,13 @@ def _failures(tree: Tree, classes: Sequence[ObservedClass], reports: Sequence[Co
     for cls in classes:
         section = tree["workload"][cls.name]
         if PERIODIC_JOB.key in section:
-            texts.append(f"{100 * cls.process.missed:.1f}% of the scheduled times of {cls.name} have no commit")
+            texts.append(f"{100 * cls.process.missed:.1f}% of the scheduled commits of {cls.name} are missing")
             continue
         own = by_class.get(cls.name, ())
         failed = estimate_failing_share([report.attempts for report in own], most_attempts)
         most = min(max(2.0 * failed, 0.05), MOST_FAILED) if own else 0.2
         if own:
-            texts.append(f"{100 * failed:.2g}% of {cls.name} fail, from the attempts in reports")
+            texts.append(f"{100 * failed:.2g}% of the {cls.name} operations fail, estimated from the attempts in the reports")
         if CLOSED_LOOP.key in section and cls.loop is not None:  # its rate has them in it already
             high[f"workload.{cls.name}.{CLOSED_LOOP.key}"] = cls.loop.keys(per_s_factor=(1.0 - failed) / (1.0 - most))
             continue
@@ -84,7 +84,7 @@ def _failures(tree: Tree, classes: Sequence[ObservedClass], reports: Sequence[Co
             into[key] = value
         key, value = _rate(cls.name, section, 1.0 / (1.0 - failed))
         _put(tree, key, value)
-    text = "; ".join(["failed operations are not in the history", *(texts or ["none is assumed"])])
+    text = "; ".join(texts or ["none"])
     return Assumption("failed operations", text, low, high)
 
 
@@ -109,7 +109,9 @@ def _arrivals(tree: Tree, classes: Sequence[ObservedClass]) -> Iterator[Assumpti
         if loop is None:
             if cls.process.even:
                 low[f"workload.{cls.name}.{INTER_ARRIVAL.key}"] = cls.process.even
-                texts.append(f"commits of {cls.name} are slightly more even than random arrivals, as on a busy table")
+                texts.append(
+                    f"intervals between commits of {cls.name} vary slightly less than with Poisson arrivals, as on a busy table"
+                )
         elif CLOSED_LOOP.key in tree["workload"][cls.name]:
             texts.append(f"{cls.name}: {loop.reason()}")
             if loop.fewest < loop.clients:
@@ -118,7 +120,7 @@ def _arrivals(tree: Tree, classes: Sequence[ObservedClass]) -> Iterator[Assumpti
                 high[key] = loop.keys(loop.most or AS_AT_RANDOM)
         else:
             low[key] = loop.keys(loop.clients)
-            texts.append(f"{cls.name}: {loop.reason()}; random arrivals are assumed")
+            texts.append(f"{cls.name}: {loop.reason()}; Poisson arrivals are assumed")
     if texts:
         yield Assumption("arrivals", "; ".join(texts), low, high)
 
@@ -157,8 +159,8 @@ def _runtimes(tree: Tree, classes: Sequence[ObservedClass]) -> Iterator[Assumpti
         low[f"workload.{cls.name}.runtime.value"] = 0.0
         high[f"workload.{cls.name}.runtime.value"] = float(f"{0.9 * interval_ms:.4g}")
     if low:
-        text = "a fifth of the interval between commits, at most 1 min; the range is 0 to the whole interval"
-        yield Assumption("job durations of operations that validate", f"not in the history: {text}", low, high)
+        text = "one fifth of the interval between commits, at most 1 min (range: 0 to the full interval)"
+        yield Assumption("job durations of validating operations", text, low, high)
 
 
 def _split_think(section: Tree, cls: ObservedClass, low: Tree, high: Tree) -> None:
@@ -190,10 +192,10 @@ def _conflicts(tree: Tree, classes: Sequence[ObservedClass], history: History) -
         tree["catalog"]["partitions"] = {"num_partitions": number}
         for cls in known:
             tree["workload"][cls.name]["partitions_per_txn"] = float(f"{max(cls.partitions or 1.0, 1.0):.4g}")
-        text = f"{number}, the most that one commit changed (at least 2)"
+        text = f"{number}, the maximum number that one commit changed (at least 2)"
         if number in (len(named), listed):
-            text = f"{number}, as {'named in summaries' if number == len(named) else 'counted in the manifest list'}"
-        yield Assumption("partitions", f"not in the metadata: {text}", {"catalog.partitions.num_partitions": max(number * 10, 100)})
+            text = f"{number}, the number {'in snapshot summaries' if number == len(named) else 'in the manifest list'}"
+        yield Assumption("partitions", text, {"catalog.partitions.num_partitions": max(number * 10, 100)})
     if high:
-        text = "0% of overlaps, range 0 to 50%; the history does not record rejected commits"
+        text = "0% of overlaps (range: 0 to 50%)"
         yield Assumption("real conflicts", text, low, high)

@@ -65,7 +65,7 @@ _ATTEMPTS, _FIRST, _P50, _P95, _GAP, _VARIATION, _FAILED = (
     "duration of a commit, p95",
     "time between commits, mean",
     "time between commits, coefficient of variation",
-    "share that failed",
+    "fraction of failed operations",
 )
 _DURATIONS = (_FIRST, _P50, _P95)
 
@@ -157,21 +157,27 @@ def explain(comparisons: Sequence[Comparison]) -> list[str]:
     found = []
     for longer, word, way in ((False, "shorter", "slower"), (True, "longer", "faster")):
         if any((measure, longer) in off for measure in _DURATIONS):
-            text = f"simulated commits are {word} than observed: the object store or catalog is {way} than its latency profile"
+            text = (
+                f"simulated commits are {word} than observed commits: the object store or the catalog is {way} "
+                f"than its latency profile"
+            )
             found.append(f"{text}; measure it with `endive probe` or `endive calibrate`, or import with --reports to fit latencies")
             if (_ATTEMPTS, longer) in off:
-                found.append("attempts deviate in the same direction: the duration of commits determines how many of them overlap")
+                found.append("the number of attempts deviates in the same direction, because longer commits overlap more often")
     if _ATTEMPTS in measures and not measures.intersection(_DURATIONS):
-        number, why = "fewer", "arrivals are closer together than modeled; check phases and bursts"
+        number, why = "fewer", "arrivals are closer together than in the model; check phases and bursts"
         if (_ATTEMPTS, True) in off:
             number = "more"
-            why = "arrivals are more even than modeled, or the writers form a closed loop (`closed`)"
-        found.append(f"the model has {number} attempts, but commits of the same duration: {why}")
+            why = "arrivals vary less than in the model, or the writers form a closed loop (`closed`)"
+        found.append(f"the model has {number} attempts than the table, but commits take the same time: {why}")
     if _GAP in measures:
         often = "less" if (_GAP, True) in off else "more"
-        found.append(f"the model commits {often} often: check the rates of classes, and the operations that fail")
+        found.append(
+            f"the model commits {often} often than the table: check the arrival rates of the workload "
+            f"classes, and which operations fail"
+        )
     if _FAILED in measures:
-        found.append("the share of failed operations differs from the model: check retries, timeouts and real conflicts")
+        found.append("the fraction of failed operations differs from the model: check retries, timeouts and real conflicts")
     if _VARIATION in measures:
         found.append(
             "the variation of the time between commits differs from the model: check for bursts, a schedule, or aligned writers"

@@ -127,7 +127,10 @@ def fit_sample(sample: Sample) -> Fit:
     fitted: Family = chosen.fitted(plain)  # type: ignore[attr-defined]
     missed = _missed(fitted, plain)
     if missed:
-        warnings.append(f"no family fits ({fitted.name} was the nearest, off at {missed}): measured quantiles are used")
+        warnings.append(
+            f"no distribution family fits ({fitted.name} is the closest, but deviates at {missed}), "
+            f"so the measured quantiles are used"
+        )
         fitted = Empirical.fitted(plain)
     return Fit(sample, fitted, rate, scores, tuple(warnings))
 
@@ -196,5 +199,7 @@ def _warnings(sample: Sample) -> list[str]:
         halves = float(np.median(x[: n // 2])), float(np.median(x[n // 2 :]))
         test = stats.mannwhitneyu(x[: n // 2], x[n // 2 :])
         if test.pvalue < 1e-4 and max(halves) > 1.2 * min(halves):
-            found.append(f"latencies drift: the medians of the two halves are {halves[0]:.3g} and {halves[1]:.3g} ms")
+            found.append(
+                f"the latencies drift: the medians of the two halves of the measurement are {halves[0]:.3g} and {halves[1]:.3g} ms"
+            )
     return found

@@ -86,12 +86,14 @@ def find_columns(names: Sequence[str], where: str, given: Mapping[str, str | Non
     unit = given.get("unit")
     for key, column in given.items():
         if key != "unit" and column is not None and column not in names:
-            raise InputError(f"{where}: there is no column {column!r}; there are {in_short(', '.join(names))}")
+            raise InputError(f"{where}: there is no column {column!r}; the columns are {in_short(', '.join(names))}")
     if unit is not None and unit not in UNITS:
         raise InputError(f"{where}: the unit is {unit!r}, but must be one of {', '.join(UNITS)}")
     latency = given.get("latency") or _latency_column(names)
     if latency is None:
-        raise InputError(f"{where}: no column looks like a latency; name it with --latency; there are {in_short(', '.join(names))}")
+        raise InputError(
+            f"{where}: no column looks like a latency; set one with --latency; the columns are {in_short(', '.join(names))}"
+        )
     unit = unit or unit_of(latency)
     if unit is None:
         raise InputError(f"{where}: column {in_short(repr(latency))} has no known unit; set it with --unit ({', '.join(UNITS)})")
@@ -197,10 +199,10 @@ def read_measurements(
         notes += [f"{path}: {guess}" for guess in found.guessed]
         dropped = _collect(by_operation, table, found, str(path), operation, renamed or {})
         if dropped:
-            why = "without a positive latency, with an invalid size, or with an error of the store"
-            notes.append(f"{path}: {dropped:,} rows {why}, were left out")
+            why = "without a positive latency, with an invalid size, or with a store error"
+            notes.append(f"{path}: {dropped:,} rows {why}, are ignored")
     if not by_operation:
-        raise InputError("there are no latencies in these files")
+        raise InputError("these files contain no latencies")
     return Measurements(tuple(_sample(name, rows) for name, rows in sorted(by_operation.items())), tuple(notes))
 
 
@@ -223,7 +225,9 @@ def _collect(
     sizes = numbers(table, columns.size, where) if columns.size else [None] * table.num_rows
     names, statuses = _texts(table, columns.operation), _texts(table, columns.status)
     if columns.operation is None and operation is None:
-        raise InputError(f"{where}: no column has the operation. Name one with --operation-column, or set --operation for all rows")
+        raise InputError(
+            f"{where}: no column contains the operation. Set one with --operation-column, or set --operation for all rows"
+        )
     known: dict[str, str] = {}
     dropped = 0
     for row, latency in enumerate(latencies):
@@ -267,4 +271,4 @@ def operation_of(name: str, where: str, renamed: Mapping[str, str]) -> str:
         return _KNOWN[word]
     near = difflib.get_close_matches(word, _KNOWN, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
-    raise InputError(f"{where}: operation {name!r} is unknown{hint}; map it with --rename {name}=read (or write, cas, ...)")
+    raise InputError(f"{where}: unknown operation {name!r}{hint}; map it with --rename {name}=read (or write, cas, ...)")

@@ -63,16 +63,19 @@ def client_of(history: History) -> tuple[str, str]:
     java = [commit for commit in history.commits if _names_java(commit)]
     python = [commit for commit in history.commits if _names_pyiceberg(commit)]
     if python and len(python) * 2 >= len(history.commits):
-        return PYICEBERG.name, "summaries name PyIceberg"
+        return PYICEBERG.name, "snapshot summaries name PyIceberg"
     nameless = len(_nameless(history))
     if nameless:
-        why = f"summaries name Iceberg's Java library; {nameless:,} name nothing, as PyIceberg's: commit_path {PYICEBERG.name!r}"
+        why = (
+            f"snapshot summaries name Iceberg's Java library; {nameless:,} summaries name no engine, as with "
+            f"PyIceberg (commit_path = {PYICEBERG.name!r})"
+        )
         return ICEBERG.name, why
     if java:
-        return ICEBERG.name, "summaries name Iceberg's Java library, or an engine that uses it"
+        return ICEBERG.name, "snapshot summaries name Iceberg's Java library, or an engine that uses it"
     if any(c.operation == "replace" or _deletes_with([c]) for c in history.commits):
-        return ICEBERG.name, "there are compactions or delete files, which PyIceberg does not write"
-    return PYICEBERG.name, "summaries contain no engine, as with PyIceberg; use --client iceberg for another client"
+        return ICEBERG.name, "the history contains compactions or delete files, which PyIceberg does not write"
+    return PYICEBERG.name, "snapshot summaries name no engine, as with PyIceberg; set --client iceberg for another client"
 
 
 def _nameless(history: History) -> set[int]:

@@ -28,13 +28,13 @@ SIZES_BYTES = (4_096, 65_536, 1_048_576)
 _PREFIX = "endive-probe-"
 _MEANINGS = {
     "the credentials have expired": "expiredtoken|token has expired|credentials have expired",
-    "there is no such bucket or container": "nosuchbucket|bucket does not exist|container not found|containernotfound",
-    "the credentials are not accepted": (
+    "the bucket or container does not exist": "nosuchbucket|bucket does not exist|container not found|containernotfound",
+    "the credentials were rejected": (
         "invalidaccesskeyid|signaturedoesnotmatch|unauthenticated|code: 401|password authentication failed"
     ),
-    "no permission to write there": "permissiondenied|accessdenied|forbidden|permission denied",
+    "no write permission": "permissiondenied|accessdenied|forbidden|permission denied",
     "no credentials were found in the environment": r"metadata service|credential provider|missing credentials|169\.254",
-    "nothing responds there": "connection refused|connecterror|failed to resolve|name or service not known",
+    "no response from the endpoint": "connection refused|connecterror|failed to resolve|name or service not known",
 }
 """Meanings of library errors by pattern; the first match is printed."""
 
@@ -138,7 +138,7 @@ def _cleaned(target: Target) -> Iterator[None]:
         finally:
             left = target.clean()
             if left:
-                raise InputError(f"{target.name}: could not be cleaned up; please remove {', '.join(left)}")
+                raise InputError(f"{target.name}: the test objects could not be deleted; please delete {', '.join(left)}")
     except InputError:
         raise
     except Exception as error:  # libraries raise exceptions of many types
@@ -174,9 +174,10 @@ class StoreTarget(Target):
         conditional = "created if absent" if self._local else "swapped by etag"
         sizes = ", ".join(f"{size // 1024} KiB" for size in self._sizes)
         return [
-            f"writes objects of {sizes} under {self.name.rstrip('/')}/{self._folder}, and reads each back",
-            f"makes conditional puts ({conditional}), and others that the object store must reject",
-            f"at most {total:,} requests, and {count * len(self._sizes) + count + 1:,} objects, which are deleted at the end",
+            f"writes objects of {sizes} to {self.name.rstrip('/')}/{self._folder}, and reads them",
+            f"makes conditional writes ({conditional}), including writes that the object store must reject",
+            f"sends at most {total:,} requests, and creates at most {count * len(self._sizes) + count + 1:,} "
+            f"objects, which it deletes at the end",
         ]
 
     def prepare(self) -> None:
@@ -210,7 +211,7 @@ class StoreTarget(Target):
         put = partial(self._store.put, f"{self._folder}/pointer", mode={"e_tag": self._pointer["e_tag"]})
         content = f"{self._round:0256d}".encode()  # an etag is a hash: repeated content would have the same etag
         self._pointer = probe.time_request("cas", 256, partial(put, content))
-        otherwise = f"{self.name}: overwrote an object whose ETag had changed: it does not support conditional writes"
+        otherwise = f"{self.name}: the store overwrote an object whose ETag had changed, so it does not support conditional writes"
         probe.time_rejection(256, partial(put, b"x" * 256), PreconditionError, otherwise)
 
     def _create(self, probe: Probe) -> None:
@@ -221,7 +222,7 @@ class StoreTarget(Target):
         put = partial(self._store.put, key, mode="create")
         probe.time_request("cas", 256, partial(put, b"1" * 256))
         self._written.add(key)
-        otherwise = f"{self.name}: overwrote an existing file: it does not support conditional writes"
+        otherwise = f"{self.name}: the store overwrote an existing file, so it does not support conditional writes"
         probe.time_rejection(256, partial(put, b"2" * 256), AlreadyExistsError, otherwise)
 
     def _key(self, name: str) -> str:
@@ -281,9 +282,9 @@ class CatalogTarget(Target):
     def plan(self, count: int) -> list[str]:
         """Describe the table that the probe creates and drops."""
         return [
-            f"makes namespace {self._namespace} with an empty table, loads it, and commits properties to it",
+            f"creates the namespace {self._namespace} with an empty table, loads the table, and commits table properties",
             "makes commits that the catalog must reject",
-            f"at most {3 * count:,} requests; table and namespace are dropped at the end",
+            f"sends at most {3 * count:,} requests, and drops the table and the namespace at the end",
         ]
 
     def prepare(self) -> None:
@@ -308,7 +309,9 @@ class CatalogTarget(Target):
         probe.time_request("cas", 0, lambda: self._catalog.commit_table(table, (is_same,), (update,)))
         moved = AssertRefSnapshotId.model_validate({"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 1})
         commit = partial(self._catalog.commit_table, table, (moved,), (update,))
-        probe.time_rejection(0, commit, CommitFailedException, f"{self.name}: committed although its requirement did not hold")
+        probe.time_rejection(
+            0, commit, CommitFailedException, f"{self.name}: the catalog accepted a commit whose requirement was not met"
+        )
 
     def clean(self) -> list[str]:
         """Drop the table, its files and the namespace."""

@@ -57,12 +57,13 @@ def assumptions(measured: Sequence[str], base: StorageProfile | None) -> dict[st
         if name not in measured and not (name == "cas" and "append" in own):
             stand_in = _find_stand_in(name, measured, base)
             found[name] = (
-                f"not measured: {f'assumed to be as {stand_in}' if base is None or stand_in else f'that of {base.name} is used'}"
+                f"not measured: "
+                f"{f'the latency of {stand_in} is used' if base is None or stand_in else f'the latency of {base.name} is used'}"
             )
     for name in ("failed_cas", "failed_append"):
         kind = name.removeprefix("failed_")
         if name not in measured and kind in own:
-            found[name] = f"not measured: a rejected {kind} is assumed to take as long as a successful one"
+            found[name] = f"not measured; assumed to take as long as a successful {kind}"
     return found
 
 
@@ -134,7 +135,7 @@ def _section(key: str, fit: Fit) -> list[str]:
     certain = (
         f", 95% interval {format_duration(interval[0])} to {format_duration(interval[1])}"
         if interval
-        else ", too few values for its interval"
+        else ", too few values for a confidence interval"
     )
     lines = ["", f"# {key}: {values['family']} of {values['values']:,} values"]
     measured, fitted = (

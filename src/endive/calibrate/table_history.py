@@ -137,14 +137,19 @@ def parse_metadata(content: bytes, where: str) -> History:
     commits, joined = _join_parts(commits, updates)
     notes = []
     if joined:
-        notes.append(f"{joined} commits made two snapshots at once, as PyIceberg's overwrite does; each is taken as one overwrite")
+        notes.append(f"{joined} commits created two snapshots, as PyIceberg's overwrite does; each is counted as one overwrite")
     branches = _branches(document)
     if branches:
-        notes.append(f"commits to all branches count, also those to {', '.join(branches)}: they swap the same commit pointer")
+        notes.append(
+            f"commits to all branches are counted, including those to {', '.join(branches)}, because "
+            f"they swap the same commit pointer"
+        )
     changed = _changes_without_snapshot(commits, updates)
     expired = _lacks_snapshots(document, snapshots)
     if changed and not expired:
-        notes.append(f"{len(changed)} metadata changes made no snapshot; no snapshot has expired, so they are not simulated")
+        notes.append(
+            f"{len(changed)} metadata changes created no snapshot; since no snapshots have expired, they are not simulated"
+        )
     return History(
         source=where,
         commits=tuple(commits),

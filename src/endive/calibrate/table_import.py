@@ -65,7 +65,7 @@ def import_history(
         raise InputError(f"{history.source}: --client {client} is an Iceberg client, but this is the log of a Delta table")
     path, why = (client, "given by --client") if client else client_of(history)
     classes = observe_classes(history, start, path, reports, split_clients=client is None)
-    assumptions = [Assumption("the client", f"commit_path is {path!r}: {why}")] if client is None else []
+    assumptions = [Assumption("the client", f"commit_path = {path!r}, because {why}")] if client is None else []
     tree: Tree = {
         "simulation": {"duration_ms": float(_duration(history, start)), "seed": 1},
         "storage": {"provider": provider or "s3"},
@@ -133,7 +133,7 @@ def _table(history: History, assumptions: list[Assumption]) -> Tree:
     if state.manifests is None:
         guess = min(max(state.data_files or len(history.commits), 1), 100)
         table["manifests"] = guess
-        text = f"{guess}; the manifest list could not be read"
+        text = f"{guess}, because the manifest list could not be read"
         assumptions.append(Assumption("manifests", text, {"table.manifests": 1}, {"table.manifests": max(guess, 100)}))
     return table
 
@@ -151,7 +151,10 @@ def _add_expiry(tree: Tree, history: History, start: int, assumptions: list[Assu
     retained = max(1, sum(commit.timestamp_ms <= history.other_changes_ms[-1] for commit in history.commits))
     section = {"operation": "expire_snapshots", "runtime": {"distribution": "fixed", "value": 0.0}, "retain_snapshots": retained}
     tree["workload"]["metadata_changes"] = {**section, **keys}
-    text = f"{count} metadata changes made no snapshot: taken as expiry of snapshots that retains {retained}, {process.words}"
+    text = (
+        f"{count} metadata changes without a snapshot are simulated as snapshot expiry that retains {retained} "
+        f"snapshots, {process.words}"
+    )
     assumptions.append(Assumption("metadata changes", text))
 
 
@@ -178,10 +181,10 @@ def _value(text: str, kind: type) -> Any:
 
 
 _COMMENTS = {
-    "storage": "the object store",
+    "storage": "object store",
     "catalog": "one table, committed in the object store",
-    "table": "the table at the end of the history",
-    "transaction": "retries of the table's properties, otherwise the defaults of the client",
+    "table": "state of the table at the end of the history",
+    "transaction": "retry settings from the table properties, otherwise the defaults of the client",
 }
 
 
@@ -189,7 +192,7 @@ def configuration_text(imported: Imported) -> str:
     """Return the text of the configuration file."""
     lines = [_comment(f"Written by endive import from {imported.source}.")]
     lines += [_comment(note) for note in imported.notes]
-    lines += ["#", "# Not in the history, and assumed:"]
+    lines += ["#", "# Assumptions (the history does not contain these values):"]
     lines += [_comment(f"- {each.about}: {each.assumed}") for each in imported.assumptions]
     commits = {f"workload.{cls.name}": f"{len(cls.commits):,} commits, {cls.process.words}" for cls in imported.classes}
     comments = {**_COMMENTS, **commits}
@@ -259,7 +262,7 @@ def make_trace(imported: Imported, out: Path, reports: Sequence[CommitReport] = 
         section[TRACE.key] = path.name
         files[path] = "".join(("time_ms\n", *(f"{time:.3f}\n" for time in times)))
     tree["simulation"]["duration_ms"] = max(tree["simulation"]["duration_ms"], float(int(last) + 1))
-    note = "failed operations are not in the history, and are not replayed"
+    note = "not replayed"
     kept = tuple(_without_arrivals(each) for each in imported.assumptions if each.about not in ("arrivals", "failed operations"))
     made = replace(imported, tree=tree, assumptions=(*kept, Assumption("failed operations", note)))
     return made, files

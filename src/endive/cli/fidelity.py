@@ -47,11 +47,11 @@ def fidelity(
         verdict, reasons = combine_verdicts(comparisons), explain(comparisons)
         output.table(
             f"{config} compared with {', '.join(against)}",
-            ("measure", "observed", "simulated", "ratio", "verdict"),
+            ("metric", "observed", "simulated", "ratio", "verdict"),
             [_row(each) for each in comparisons],
         )
-        summary = f"\nThe model is {verdict}." if verdict != "cannot tell" else "\nThere are too few commits for a verdict."
-        output.text(summary, *(f"- {reason}" for reason in reasons))
+        summary = f"The model is {verdict} to the observations." if verdict != "cannot tell" else "Too few commits for a verdict."
+        output.text("", summary, *(f"- {reason}" for reason in reasons))
         output.result({"verdict": verdict, "comparisons": [_data(each) for each in comparisons], "explanations": reasons})
 
 

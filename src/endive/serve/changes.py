@@ -143,7 +143,7 @@ def _catalogs(document: Document) -> Iterator[_Proposal]:
             "catalog",
             "REST catalog instead of a catalog file in the object store",
             {"catalog.type": "service"},
-            "assumes 10 ms per commit",
+            "assumes a service time of 10 ms per commit",
         )
     rebases = catalog.server_retries > 0 and catalog.server_retry_mode == "rebase"
     if catalog.type == "service" and not rebases:
@@ -179,7 +179,9 @@ def _retries(tree: Tree, document: Document, classes: tuple[ResolvedClass, ...])
         waits = {**ICEBERG_RETRY["retry_backoff"], "jitter": "full"}
         yield _Proposal("waits", "exponential backoff (100 ms, full jitter)", {"transaction.retry_backoff": waits})
     if document.transaction.table_handle == "loaded":
-        yield _Proposal("handle", "writers cache table metadata", {"transaction.table_handle": "kept"}, "long-lived writers only")
+        yield _Proposal(
+            "handle", "writers cache table metadata", {"transaction.table_handle": "kept"}, "only for long-lived writers"
+        )
 
 
 def _arrivals(tree: Tree) -> Iterator[_Proposal]:
@@ -189,11 +191,11 @@ def _arrivals(tree: Tree) -> Iterator[_Proposal]:
         for key, value in scale_arrivals(keys, 0.5).items()
     }
     if half:
-        yield _Proposal("batching", "half the number of commits, each twice as large", half, "higher data latency")
+        yield _Proposal("batching", "half as many commits, each twice as large", half, "higher data latency")
     crowds = {name: cls for name, cls in (tree.get("workload") or {}).items() if cls.get(WRITERS.key, 1) > 1}
     if crowds:
         staggered = {f"workload.{name}.phase": "staggered" for name in crowds}
-        yield _Proposal("staggered", "staggered writers", staggered, "needs a common schedule")
+        yield _Proposal("staggered", "staggered writers", staggered, "requires a common schedule")
         together = {f"workload.{name}.committer": {"interval_ms": cls["every_ms"]} for name, cls in crowds.items()}
         yield _Proposal("committer", "one committer for all writers", together, "higher data latency")
 
@@ -207,7 +209,7 @@ def _tables(document: Document, classes: tuple[ResolvedClass, ...]) -> Iterator[
             {"catalog.partitions.num_partitions": _PARTITIONS, "transaction.partitions_per_txn": 1.0},
         )
     if document.table.merge_manifests and any(cls.path.keeps_files for cls in classes):
-        yield _Proposal("manifests", "manifests not merged on commit", {"table.merge_manifests": False}, "slower scan planning")
+        yield _Proposal("manifests", "no merging of manifests on commit", {"table.merge_manifests": False}, "slower scan planning")
 
 
 def _operations(classes: tuple[ResolvedClass, ...]) -> Iterator[_Proposal]:

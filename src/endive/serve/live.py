@@ -184,11 +184,12 @@ class Live:
             tree = put(tree, key, _value(key, text))
         foreign = self.presets.foreign_file(tree)
         if foreign is not None:
-            allowed = "the page reads only files that your configurations in the directory of endive serve refer to"
+            allowed = "the page reads only files that configurations in the working directory of `endive serve` refer to"
             raise ConfigError("configuration", [Problem("storage.provider", f"{foreign[:200]!r} is not read: {allowed}")])
         code = self.presets.foreign_code(tree)
         if code is not None:
-            allowed = "the page runs only custom components of `endive serve FILE --allow-code`, with other numbers as options"
+            allowed = "the page runs only the custom components of `endive serve FILE --allow-code`; only their "
+                "numeric options can change"
             raise ConfigError("configuration", [Problem(code[:200], f"is not run: {allowed}")])
         return tree
 

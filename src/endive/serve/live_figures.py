@@ -59,7 +59,7 @@ def draw_breakdown(runs: Sequence[RunMetrics]) -> Chart | None:
             kind="stacked",
             data=pd.DataFrame(rows),
             x=Axis("class", "", "category"),
-            y=Axis("y", "share of commit time", percent=True),
+            y=Axis("y", "fraction of commit time", percent=True),
             part="part",
             text="text",
             colours={word: PART_COLOURS[word] for word in parts.values()},
@@ -92,15 +92,15 @@ def draw_load_curve(tree: Tree, points: Sequence[LoadPoint]) -> Chart | None:
     if len(points) < 2:
         return None
     ordered = sorted(points, key=lambda point: point.offered)
-    frame = pd.DataFrame(map(vars, ordered)).rename(columns={"throughput": "y", "factor": "times current load"})
-    data = frame[["offered", "y", "low", "high", "success", "times current load", "seeds"]].assign(series="simulated")
+    frame = pd.DataFrame(map(vars, ordered)).rename(columns={"throughput": "y", "factor": "multiple of the current load"})
+    data = frame[["offered", "y", "low", "high", "success", "multiple of the current load", "seeds"]].assign(series="simulated")
     ends = [ordered[0].offered, ordered[-1].offered]
     current = next((point for point in ordered if point.factor == 1.0), None)
     theory = _theory(tree, ordered)
     figure = Figure(
         name="curve",
-        title="Throughput by load",
-        definition="Commits per second by transactions per second that start committing, at multiples of the current load.",
+        title="Throughput versus offered load",
+        definition="Throughput versus offered load, at multiples of the current load.",
         kind="line",
         data=data.astype({"low": float, "high": float}),
         x=Axis("offered", "offered load (transactions/s)", "log"),
@@ -127,9 +127,9 @@ def _describe_limit(points: Sequence[LoadPoint], current: LoadPoint | None) -> s
     found = saturation([point.point for point in points])
     share = "" if current is None else f", {_format_multiple(found.load / current.offered)} the current load"
     if found.bound == "above":
-        return f"Sustains every simulated load, up to {format_number(found.load)}/s{share}."
+        return f"All simulated loads are sustainable, up to {format_number(found.load)}/s{share}."
     if found.bound == "at_or_below":
-        return f"Overloaded at every simulated load, from {format_number(found.load)}/s{share}."
+        return f"All simulated loads are overloads, from {format_number(found.load)}/s{share}."
     interval = "" if found.low is None or found.high is None else f" ({format_number(found.low)}\u2013{format_number(found.high)})"
     return f"Maximum sustainable load: about {format_number(found.load)}/s{interval}{share}."
 
@@ -178,6 +178,6 @@ def draw_timeline(
     text = (
         f"with {lost} {'retry' if lost == 1 else 'retries'}"
         if lost
-        else "without retries; no transaction in this part of the run has retries"
+        else "without retries, like all transactions in this part of the run"
     )
     return {**_to_chart(figure), "title": "Commit timeline", "about": f"Around transaction #{txn}, {text} (seed {seed})."}

@@ -214,14 +214,14 @@ def _headline(
     leader = names[best.name]
     if best.clear and best.name != PRESENT:
         before, after = (_mean(goal, each) for each in (present, tried[best.name].found))
-        return f"{leader[:1].upper()}{leader[1:]} improves {goal.words} the most: from {before} to {after}."
+        return f"{leader[:1].upper()}{leader[1:]} improves {goal.words} the most, from {before} to {after}."
     rivals = [names[name] for name in best.rivals if name in helps] or [names[name] for name in best.rivals if name != PRESENT]
     more = len(rivals) - _MOST_NAMED
     if not rivals:
-        return f'No clear winner: "{leader}" ranks first, but not significantly (95%).'
+        return f'No clear winner: "{leader}" ranks first, but the improvement is not significant (95%).'
     verb = "does" if len(rivals) == 1 else "do"
     others = join_names([f'"{name}"' for name in rivals[:_MOST_NAMED]] + ([f"{more} more"] if more > 0 else []))
-    return f'No clear winner: "{leader}" ranks first, but {others} {verb} not differ significantly.'
+    return f'No clear winner: "{leader}" ranks first, but {others} {verb} not differ from it significantly.'
 
 
 def _mean(goal: Goal, found: MetricValues) -> str:

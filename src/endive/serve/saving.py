@@ -54,7 +54,7 @@ def save_study(directory: Path, name: str, tree: Tree) -> Path:
         with path.open("x", encoding="utf-8") as file:
             file.write(study_text(tree))
     except FileExistsError:
-        raise SaveError(f"{path.name} exists already. Choose another name.") from None
+        raise SaveError(f"{path.name} already exists. Choose another name.") from None
     except OSError as error:
         raise SaveError(f"Cannot write {path.name}: {error.strerror}.") from None
     return path

@@ -136,18 +136,19 @@ def list_assumptions(document: Document) -> Iterator[str]:
     provider = document.storage.provider
     if document.parts.provider is None:
         if provider is None or provider.endswith(".toml"):
-            yield "Latencies: custom latency profile."
+            yield "Latencies: from a custom latency profile."
         else:
-            yield f"Latencies: measured on {phrases.name_value('storage_provider', provider)} (profile {document.storage.profile})."
+            yield f"Latencies: from measurements of {phrases.name_value('storage_provider', provider)} (profile "
+                f"{document.storage.profile})."
     for kind, part in custom_components(document).items():
         file, _, name = part.code.rpartition(":")
-        yield f"Custom {_COMPONENTS[kind]}: {name} of {Path(file).name}, on the reference engine."
+        yield f"Custom {_COMPONENTS[kind]}: {name} in {Path(file).name}, on the reference engine."
     classes = resolve_classes(document)
     clients = {cls.path.name: cls.path.client for cls in classes}
     yield f"Commit protocol: {' and '.join(clients[name] for name in sorted(clients))}."
     probabilistic = [cls for cls in classes if cls.settings.conflict_detector == "probabilistic"]
     if probabilistic and all(cls.settings.real_conflict_probability == 0.0 for cls in probabilistic):
-        yield "Overlapping changes are never real conflicts: no two writers change the same rows."
+        yield "Overlapping changes are never real conflicts, because no two writers change the same rows."
     yield "Latencies do not depend on the load of the object store."
 
 

@@ -70,7 +70,7 @@ export function classesTable(classes) {
   });
   const caption = element("caption", { className: "unseen", textContent: "Success and time to commit by class, with 95% intervals" });
   const scroll = element("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "By class" }, element("table", { className: "classes" }, caption, element("thead", {}, head), element("tbody", {}, ...rows)));
-  const note = "p50, p95, p99: time to commit of all transactions that start committing; aborted transactions count as infinite.";
+  const note = "p50, p95, p99: time to commit of all transactions that start committing. Aborted transactions count as infinite.";
   return element("div", {}, scroll, element("p", { className: "quiet", textContent: note }));
 }
 
@@ -78,12 +78,12 @@ const SIGNS = { true: ["better", "▲ better"], false: ["worse", "▼ worse"], n
 
 export function comparisonTable(found) {
   if (found.rows.length === 0) return element("p", { className: "lead", textContent: found.sentence });
-  const head = element("tr", {}, ...["", "A", "B", "B − A (95%)", ""].map((text) => element("th", { scope: "col", textContent: text })));
+  const head = element("tr", {}, ...["", "A", "B", "B − A (95% CI)", ""].map((text) => element("th", { scope: "col", textContent: text })));
   const classes = [...new Set(found.rows.map((row) => row.workload_class))];
   const bodies = classes.map((name) => {
     const rows = found.rows.filter((row) => row.workload_class === name).map((row) => {
       const [style, words] = row.better === null && row.significant ? ["same", "differs"] : SIGNS[String(row.better)];
-      return element("tr", { title: row.verdict }, element("th", { scope: "row", textContent: row.name }), element("td", { "data-label": "A", textContent: valueOf(row, "a") }), element("td", { "data-label": "B", textContent: valueOf(row, "b") }), element("td", { "data-label": "B − A (95%)", textContent: changeOf(row) }), element("td", { className: style, textContent: words }));
+      return element("tr", { title: row.verdict }, element("th", { scope: "row", textContent: row.name }), element("td", { "data-label": "A", textContent: valueOf(row, "a") }), element("td", { "data-label": "B", textContent: valueOf(row, "b") }), element("td", { "data-label": "B − A (95% CI)", textContent: changeOf(row) }), element("td", { className: style, textContent: words }));
     });
     if (classes.length > 1) rows.unshift(element("tr", { className: "head" }, element("th", { scope: "rowgroup", colSpan: 5, textContent: nameOf(name) })));
     return element("tbody", {}, ...rows);
@@ -101,14 +101,14 @@ export function comparisonTable(found) {
 }
 
 export function rankingTable(found, use) {
-  const head = element("tr", {}, ...["change", found.goal.words, "difference (95%, simultaneous)", "", ""].map((text) => element("th", { scope: "col", textContent: text })));
+  const head = element("tr", {}, ...["change", found.goal.words, "difference (simultaneous 95% CI)", "", ""].map((text) => element("th", { scope: "col", textContent: text })));
   const rows = found.rows.map((row) => {
     const [style, words] = SIGNS[String(row.significant ? row.better : null)];
     const button = element("button", { type: "button", textContent: "Apply", "aria-label": `Apply: ${row.words}` });
     button.addEventListener("click", () => use(found.trees[row.name]));
     const name = element("th", { scope: "row" }, row.words);
     if (row.note) name.append(element("span", { className: "operation", textContent: row.note }));
-    return element("tr", { className: row.name === found.best ? "best" : "" }, name, element("td", { "data-label": found.goal.words, textContent: row.value?.text ?? "–" }), element("td", { "data-label": "difference (95%, simultaneous)", textContent: row.change || "–" }), element("td", { className: style, textContent: words }), element("td", {}, button));
+    return element("tr", { className: row.name === found.best ? "best" : "" }, name, element("td", { "data-label": found.goal.words, textContent: row.value?.text ?? "–" }), element("td", { "data-label": "difference (simultaneous 95% CI)", textContent: row.change || "–" }), element("td", { className: style, textContent: words }), element("td", {}, button));
   });
   const seeds = `${found.seeds.length} ${found.seeds.length === 1 ? "seed" : "seeds"}, the same for all changes. Current ${found.goal.words}: ${found.present?.text ?? "unknown"}.`;
   return element(

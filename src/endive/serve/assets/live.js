@@ -206,7 +206,7 @@ function basis(event) {
 
 function repeat(seeds) {
   const code = state.tree.parts ? " --allow-code" : "";
-  const lines = ["# live.toml: the TOML of “Copy as TOML”", `endive run live.toml --seed 0${code}`];
+  const lines = ["# live.toml: the text of “Copy as TOML”", `endive run live.toml --seed 0${code}`];
   if (seeds > 1) lines.push(`endive compare live.toml other.toml --seeds ${seeds}${code}`);
   $("basis").querySelector("pre").textContent = lines.join("\n");
 }
@@ -333,7 +333,7 @@ function onName(work) {
 }
 
 function save() {
-  name("Save as study", "Writes a sweep over multiples of the current load into the directory of endive serve.", "Save");
+  name("Save as study", "Writes a sweep over multiples of the current load to the working directory of `endive serve`.", "Save");
   onName(async (chosen) => {
     const found = await (await request("/api/study", { tree: state.tree, name: chosen })).json();
     busy(false, `saved as ${found.file}; run it with: ${found.commands[0]}`);
@@ -341,7 +341,7 @@ function save() {
 }
 
 function report() {
-  name("Open report", "Saves the study, runs it on Spark in the background (about a minute) and links to its report.", "Run");
+  name("Open report", "Saves the study, runs it on Spark in the background (about 1 min), and links to its report.", "Run");
   onName(async (chosen) => follow(await (await request("/api/report", { tree: state.tree, name: chosen })).json()));
 }
 
