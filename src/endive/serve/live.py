@@ -188,8 +188,7 @@ class Live:
             raise ConfigError("configuration", [Problem("storage.provider", f"{foreign[:200]!r} is not read: {allowed}")])
         code = self.presets.foreign_code(tree)
         if code is not None:
-            allowed = "the page runs only the custom components of `endive serve FILE --allow-code`; only their "
-                "numeric options can change"
+            allowed = "the page runs only the components of `endive serve FILE --allow-code`, with other numeric options"
             raise ConfigError("configuration", [Problem(code[:200], f"is not run: {allowed}")])
         return tree
 

@@ -138,8 +138,8 @@ def list_assumptions(document: Document) -> Iterator[str]:
         if provider is None or provider.endswith(".toml"):
             yield "Latencies: from a custom latency profile."
         else:
-            yield f"Latencies: from measurements of {phrases.name_value('storage_provider', provider)} (profile "
-                f"{document.storage.profile})."
+            store = phrases.name_value("storage_provider", provider)
+            yield f"Latencies: from measurements of {store} (profile {document.storage.profile})."
     for kind, part in custom_components(document).items():
         file, _, name = part.code.rpartition(":")
         yield f"Custom {_COMPONENTS[kind]}: {name} in {Path(file).name}, on the reference engine."
