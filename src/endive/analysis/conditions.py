@@ -138,7 +138,9 @@ def parse_condition(text: str, metrics: Sequence[str], source: str, *, relative:
         raise ConfigError(source, [Problem("", f"{short!r}: the number must be 0, or between {_LEAST:g} and {_MOST:g}")])
     value = float(Fraction(number) * units[unit]) if float(number) else 0.0
     if kind == "share" and not found["relative"] and value > 1.0:
-        raise ConfigError(source, [Problem("", f"{text!r}: {metric} is a share and never above 1; is the % sign missing?")])
+        raise ConfigError(
+            source, [Problem("", f"{text!r}: {metric} is a proportion and cannot exceed 1; add a % sign to the threshold")]
+        )
     sign = cast("Sign", found["sign"])
     return Condition(text.strip(), metric, sign, value, found["group"] or ALL, found["operation"] or ALL, bool(found["relative"]))
 

@@ -71,7 +71,7 @@ def choose_subjects(asked: Sequence[Subject], precision: Precision, source: str)
         return tuple(each for each in DEFAULT_SUBJECTS if is_share(each.metric) or not precision.shares_only)
     for subject in asked:
         if precision.shares_only and not is_share(subject.metric):
-            message = f"{precision} applies to shares, and {subject} is not a share; set a relative precision such as 1%"
+            message = f"{precision} applies to proportions, and {subject} is not a proportion; set a relative precision such as 1%"
             raise ConfigError(source, [Problem("", message)])
     return tuple(dict.fromkeys(asked))
 

@@ -69,7 +69,7 @@ def _export(output: Output, root: Path, kind: str, table: str, master: str | Non
 def _report_export(output: Output, done: IcebergExport) -> None:
     output.result(asdict(done))
     if done.unfinished_runs:
-        output.note(f"{done.unfinished_runs} runs are not finished and were left out")
+        output.note(f"{done.unfinished_runs} unfinished runs are omitted")
     runs = done.runs_added + done.runs_present
     output.text(f"{done.rows:,} rows of {runs:,} runs, {done.runs_added:,} of them new, in {', '.join(done.tables)}")
 
@@ -84,7 +84,7 @@ def tell_damage(output: Output, problems: Sequence[Damage]) -> None:
 def _report(output: Output, root: Path, done: Consolidation) -> None:
     output.result({"dataset": str(dataset_folder(root)), **asdict(done)})
     if done.unfinished_runs:
-        output.note(f"{done.unfinished_runs} runs are not finished and were left out")
+        output.note(f"{done.unfinished_runs} unfinished runs are omitted")
     output.text(
         f"{done.rows:,} rows of {done.runs:,} runs of {done.experiments:,} experiments in {done.files:,} files, "
         f"in {dataset_folder(root)}",

@@ -90,7 +90,7 @@ def list_(context: typer.Context, json: JsonFlag = False) -> None:
         output.result([{"name": each.name, "kind": each.kind, "question": each.question, "path": str(each.path)} for each in found])
         output.table("", ("name", "kind", "question"), [(each.name, each.kind, each.question) for each in found])
         output.text("")
-        output.text(f"Files in {examples_folder()}; `endive examples run NAME` runs one.")
+        output.text(f"Files in {examples_folder()}; Run one with `endive examples run NAME`.")
 
 
 @commands.command()

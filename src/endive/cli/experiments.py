@@ -65,7 +65,7 @@ def list_(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
         ]
         output.table("", ("experiment", "description", "runs", "rows", ""), shown)
         old = sum(not each.of_this_version for each in found)
-        output.text(f"{len(found)} experiments in {root}" + (f", {old} of them of another version" if old else ""))
+        output.text(f"{len(found)} experiments in {root}" + (f", {old} of them from another model version" if old else ""))
 
 
 @commands.command()
@@ -101,7 +101,7 @@ def show(
             )
             for run in experiment.runs
         ]
-        output.table("", ("seed", "rows", "engine", "started", "took"), rows)
+        output.table("", ("seed", "rows", "engine", "started", "run time"), rows)
 
 
 @commands.command()
@@ -216,13 +216,16 @@ def check(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
         output.result({"checked": checked, "without_trace": untraced, "problems": problems, "reported_wrongly": wrong})
         for each in problems:
             output.error(f"{each['experiment']} seed {each['seed']}: {each['problem']}")
-        output.text(f"{checked} histories, {len(problems)} problems; {untraced} runs have no trace")
+        output.text(f"{checked} histories checked, {len(problems)} problems; {untraced} runs have no trace")
         if wrong:
-            output.text(f"{len(wrong)} commits were reported wrongly, or applied twice, because responses were lost or rejected:")
+            output.text(
+                f"{len(wrong)} commits were reported incorrectly or applied twice, because responses were "
+                f"lost or requests were rejected:"
+            )
             for each in wrong[:_SHOWN]:
                 output.text(f"  {each['experiment']} seed {each['seed']}: {each['outcome']}")
             if len(wrong) > _SHOWN:
-                output.text(f"  ... and {len(wrong) - _SHOWN} more (--json has all)")
+                output.text(f"  ... and {len(wrong) - _SHOWN} more (--json lists all)")
         if problems:
             raise typer.Exit(EXIT_FAILED)
 
@@ -237,7 +240,10 @@ def _check_recording(path: Path, output: Output) -> None:
     output.result({"commits": sum(each.is_commit for each in requests), "reported_wrongly": [asdict(each) for each in found]})
     output.text(*(each.sentence for each in found))
     commits = sum(each.is_commit for each in requests)
-    output.text(f"{commits} commit requests; {len(found)} commits were repeated or have an outcome that the client cannot know")
+    output.text(
+        f"{commits} commit requests; {len(found)} commits with a lost response were repeated or have an "
+        f"outcome unknown to the client"
+    )
 
 
 @commands.command()
@@ -257,7 +263,7 @@ def remove(
         from endive.runs.stored import removable
 
         if not (incomplete or old):
-            output.error("nothing selected; use --incomplete, --old, or both")
+            output.error("nothing is selected; pass --incomplete, --old, or both")
             raise typer.Exit(EXIT_USAGE)
         found = removable(root, incomplete=incomplete, old=old)
         folders = [path for path in found if path.is_dir()]
@@ -323,6 +329,6 @@ def describe_progress(each: StudyProgress) -> str:
     if each.state == "finished":
         return f"{runs}, finished"
     if each.state == "stopped":
-        return f"{runs}; stopped; run the same command to resume it"
+        return f"{runs}, stopped; run the same command to resume"
     left = "" if each.seconds_left is None else f", about {format_duration(round(each.seconds_left) * 1000.0)} left"
     return f"{runs} after {format_duration(round(each.elapsed_seconds) * 1000.0)}{left}"

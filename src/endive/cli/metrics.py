@@ -134,7 +134,7 @@ def _show_curves(output: Output, curves: Sequence[dict[str, Any]], changing: Seq
     names = [name for name in curves[0] if name.startswith("param_")]
     names = names if len(names) <= _MOST_IN_LABELS else [name for name in names if name in changing]
     shown = {
-        "saturation_load": "saturates at",
+        "saturation_load": "saturation load",
         "saturation_low": "95% CI lower",
         "saturation_high": "95% CI upper",
         "bound": "bound",
@@ -205,15 +205,16 @@ def _warn(output: Output, totals: Sequence[dict[str, Any]]) -> None:
 
     few = sum(row["few_seeds"] for row in totals)
     if few:
-        output.note(f"{format_count(few, 'experiment')} with fewer than 3 seeds: intervals are not reliable")
+        output.note(f"{format_count(few, 'experiment')} with fewer than 3 seeds, whose intervals are not reliable")
     over = sum(row["saturated"] is not None for row in totals)
     if over:
-        output.note(f"{format_count(over, 'experiment')} overloaded (see the column saturated)")
+        output.note(f"{format_count(over, 'overloaded experiment')} (see the column saturated)")
     short = [row for row in totals if row["needed_ms"] is not None and row["saturated"] is None]
     if short:
         needed = format_duration(max(row["needed_ms"] for row in short))
         output.note(
-            f"{format_count(len(short), 'experiment')} too short to reach a steady state; set simulation.duration_ms to {needed}"
+            f"{format_count(len(short), 'experiment')} with runs that are too short to reach a steady state; set "
+            f"simulation.duration_ms to {needed}"
         )
 
 

@@ -60,9 +60,9 @@ if TYPE_CHECKING:
 
 
 _LATENCIES = {
-    "Time to commit, all transactions of the window": "time_to_commit",
+    "Time to commit of all transactions in the window": "time_to_commit",
     "Commit latency of committed transactions": "commit_latency",
-    "Total latency of committed transactions (job and commit)": "total_latency",
+    "Total latency of committed transactions (job duration and commit)": "total_latency",
 }
 """Metrics of latency by the titles of their tables."""
 _JOB = "t_runtime"
@@ -387,7 +387,7 @@ def show_metrics(output: Output, measured: RunMetrics, counters: dict[str, int])
     _show_counts(output, "Catalog operations (whole run)", others)
     renamed = {name.replace("handovers", "handoffs"): count for name, count in handoffs.items()}
     _show_counts(output, "Handoffs to committers (whole run)", renamed)
-    _show_counts(output, "Slots of writers (whole run)", slots)
+    _show_counts(output, "Writer slots (whole run)", slots)
 
 
 def _show_writers(output: Output, named: Sequence[tuple[str, Any]]) -> None:
@@ -401,7 +401,7 @@ def _show_writers(output: Output, named: Sequence[tuple[str, Any]]) -> None:
     fresh = [(name, group) for name, group in named if group[at_least("freshness_p50_ms")] is not None]
     if fresh:
         rows = [(name, *_percentiles(group, "freshness")) for name, group in fresh]
-        output.table("\nFreshness: age of the oldest data when it becomes visible", ("", "p50", "p95", "p99"), rows)
+        output.table("\nFreshness (age of the oldest data when it becomes visible)", ("", "p50", "p95", "p99"), rows)
     batches = [(name, group) for name, group in named if (group["handovers_per_commit"] or 1.0) > 1.0]
     if batches:
         times = ("", "handoffs/s", "per commit", "mean", "oldest p50", "p95", "p99")

@@ -202,7 +202,7 @@ class ProgressLines:
             return
         self._printed = now
         left = (now - self._started) * (1.0 - progress.share) / progress.share if progress.share >= _ESTIMATE_FROM else None
-        rest = "" if left is None else f", about {format_duration(round(left) * 1000.0)} left"
+        rest = "" if left is None else f", about {format_duration(round(left) * 1000.0)} remaining"
         self._write(
             f"{progress.done:,} of {progress.total:,} runs after {format_duration(round(now - self._started) * 1000.0)}{rest}"
         )
@@ -274,8 +274,8 @@ def _report(
         shown = ", ".join(f"{key} = {value!r}" for key, value in values[failure.experiment].items())
         output.error(f"{failure.experiment} seed {failure.seed} ({shown}): {failure.error}")
     output.text(
-        f"{plan.runs} runs: {finished} finished before, {summary['done'] + summary['found']} now, {len(failed)} failed; "
-        f"{summary['rows']:,} rows in {seconds:.1f} s, in {out}"
+        f"{plan.runs} runs: {finished} already finished, {summary['done'] + summary['found']} new, {len(failed)} "
+        f"failed; {summary['rows']:,} rows in {seconds:.1f} s, written to {out}"
     )
     if plan.precision is not None and reached:
         output.text(describe_precision(plan.precision, reached.values()))

@@ -86,8 +86,8 @@ def _locked_phases(document: Document) -> Iterator[ConfigWarning]:
             yield ConfigWarning(
                 "locked_phases",
                 cls.key("runtime"),
-                f"is fixed, like that of {others[0].name}. Both are periodic, so commits of {cls.name} always coincide with "
-                f"the same commits of {others[0].name}, and its success jumps between 0% and 100% with the phase. Use a rate "
+                f"is fixed, as in class {others[0].name}. Both classes are periodic, so commits of {cls.name} always coincide with "
+                f"the same commits of {others[0].name}, and success depends on the phase and is either 0% or 100%. Use a rate "
                 "instead of periodic arrivals, or a runtime with a spread (sigma).",
             )
 
@@ -117,8 +117,9 @@ def _too_few(document: Document) -> Iterator[ConfigWarning]:
         expected = arrivals.expected_submissions(length)
         if expected < FEWEST:
             longer = document.simulation.duration_ms * FEWEST / expected if expected > 0.0 else None
-            hint = "" if longer is None else f" For {FEWEST}, use a run of {format_duration(longer)} or more seeds."
-            message = f"{_about(expected, _class_suffix(cls))} submitted per run, too few to estimate success.{hint}"
+            needed = "" if longer is None else f"set simulation.duration_ms to {format_duration(longer)}, or run more seeds"
+            hint = f" For at least {FEWEST} transactions, {needed}." if needed else ""
+            message = f"{_about(expected, _class_suffix(cls))} submitted per run, which is too few to estimate success.{hint}"
             key = f"transaction.{INTER_ARRIVAL.key}" if cls.own is None else f"workload.{cls.name}"
             yield ConfigWarning("too_few", key, message)
 

@@ -187,8 +187,9 @@ class Observer:
         commits = [each for each in first.requests if each.is_commit]
         if not commits:
             raise LabError(
-                "the command made no commit that the lab can see: a conditional write (If-None-Match, If-Match) or a metadata file"
-                " of Iceberg in the object store, or a commit to the REST catalog"
+                "the lab observed no commit of the command. It recognizes conditional writes (If-None-Match, "
+                "If-Match) and metadata "
+                "files of Iceberg in the object store, and commits to the REST catalog"
             )
         folder = commit_folder(first.requests)
         has_data = any(
@@ -210,7 +211,7 @@ class Observer:
     def create_table(self, lab: Lab) -> None:
         """Run the command once in an open lab, in which it creates its table."""
         self._lab, self.versions = lab, 0
-        self.log("first run, which creates the table")
+        self.log("first run of the command, which creates the table")
         self._run(RIVAL)
 
     def run_trial(self, place: Place, rivals: int, folder: str | None = None, has_data: bool = True, times: int = 1) -> Trial:
@@ -257,7 +258,7 @@ class Observer:
             self._parked[name] = _Parked(stack.enter_context(child))
         for parked in self._parked.values():
             if not parked.arrived.wait(_COMMAND_S):
-                raise LabError(f"{self.command[0]}: sent no request within {_COMMAND_S:g} s")
+                raise LabError(f"{self.command[0]} sent no request within {_COMMAND_S:g} s")
 
     async def gate(self, intention: Intention) -> None:
         """Delay a request of the observed client while concurrent writers commit, and their requests until then."""
@@ -290,13 +291,13 @@ class Observer:
             try:
                 _, errors = child.communicate(timeout=_COMMAND_S)
             except subprocess.TimeoutExpired:
-                raise LabError(f"{self.command[0]}: did not end within {_COMMAND_S:g} s") from None
+                raise LabError(f"{self.command[0]} did not end within {_COMMAND_S:g} s") from None
             code = exit_code(child)
         if code == 0:
             self.versions += 1
         elif not may_fail:
             last = errors.decode(errors="replace").strip().splitlines()[-1:] or [""]
-            raise LabError(f"{self.command[0]}: exit code {code} in the lab: {last[0][:300]}")
+            raise LabError(f"{self.command[0]} exited with code {code} in the lab: {last[0][:300]}")
 
 
 def _longest_gap_ms(requests: Sequence[RecordedRequest]) -> float:

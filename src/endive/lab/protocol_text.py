@@ -190,24 +190,26 @@ def describe(observation: Observation) -> list[str]:
     rivals = sorted({trial.rivals for trial in observation.trials})
     lines = [
         f"Observed in {len(observation.trials)} commits with {', '.join(map(str, rivals))} concurrent commits after the load.",
-        "Requests for data files are part of the job and omitted.",
+        "Requests for data files are omitted, because they are part of the job.",
     ]
     inexact = [(phase, step) for phase, steps in observation.steps.items() for step in steps if not step.is_exact]
     if not inexact:
         lines.append("Exact: the number of requests of every kind, in every phase of every observed commit.")
     for phase, step in inexact:
         name = " ".join(part for part in step.token if part)
-        lines.append(f"Not exact: {phase}, {name}: {', '.join(map(str, step.counts))} requests; the step is a least-squares fit.")
+        lines.append(
+            f"Not exact: {phase}, {name}: {', '.join(map(str, step.counts))} requests per commit; the step is a least-squares fit."
+        )
     if observation.retries is None:
         lines.append("Not exact: the client did not abort within 30 retries; retries.limit is an assumption.")
     elif observation.retries_ms > _LONG_MS:
         elapsed = format_duration(observation.retries_ms)
         lines.append(
-            f"Not exact: the client aborted after {observation.retries} retries and {elapsed}, most of it for the start of "
-            "concurrent writers; the cause may be a time limit of the client instead of its limit on retries."
+            f"Not exact: the client aborted after {observation.retries} retries and {elapsed}, most of which it "
+            f"waited for the concurrent writers. The cause may be a timeout of the client instead of its maximum number of retries."
         )
     if any(wait > _CPU_MS for wait in observation.waits_ms):
         waits = ", ".join(f"{wait:.0f}" for wait in observation.waits_ms[:12])
-        lines.append(f"Not exact: backoff, fitted to waits of {waits} ms, which include client CPU time.")
-    lines.append("Not observed: conflicts of operations, checkpoints, timeouts.")
+        lines.append(f"Not exact: the backoff, fitted to waits of {waits} ms, which include client CPU time.")
+    lines.append("Not observed: conflicts between operations, checkpoints, timeouts.")
     return lines

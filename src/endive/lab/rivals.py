@@ -55,7 +55,7 @@ def plan_rivals(document: Document, job: str | None = None, seed: int | None = N
     if job is not None and job not in document.workload:
         raise LabError(f"--job {job}: unknown class; the classes of the file are {', '.join(document.workload) or 'none'}")
     if not document.workload.keys() - {job}:
-        raise LabError("the file has no class besides the job, so there are no concurrent writers; add a class [workload.NAME]")
+        raise LabError("the file has no class other than the job, so there are no concurrent writers; add a class [workload.NAME]")
     simulation = build_simulation_config(document, seed_override=seed)
     rows = Simulation(replace(simulation, drain=True)).run().to_table()
     names = ["t_commit", "status", "operation_type", "tables_written", "workload_class"]

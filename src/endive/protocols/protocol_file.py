@@ -34,7 +34,7 @@ class StepSection(Section):
     """Requests of one kind, in the order of the file."""
 
     operation: StepOperation = Field(
-        description="Request: list, read, write, delete of an object, or request, statement to the catalog or database."
+        description="Kind of request. list, read, write, delete: an object; request: the catalog; statement: the database."
     )
     object: StepObject | None = Field(
         None,
@@ -42,21 +42,24 @@ class StepSection(Section):
         "manifest: other metadata; checkpoint; data.",
     )
     bytes: Count = Field(0, description="Size of the object.")
-    bytes_per_file: Count = Field(0, description="Bytes that each data file of the table adds.")
-    bytes_per_version: Count = Field(0, description="Bytes that each version of the table adds.")
+    bytes_per_file: Count = Field(0, description="Additional size per data file of the table.")
+    bytes_per_version: Count = Field(0, description="Additional size per version of the table.")
     count: Factor | None = Field(None, description="Number of requests. Default: 1, or 0 with a per_ key.")
-    per_version_behind: Factor = Field(0.0, description="Requests for each version that the client learns about in this phase.")
-    per_attempt: Factor = Field(0.0, description="Requests for each failed attempt so far.")
-    per_file: Factor = Field(0.0, description="Requests for each data file of the table.")
-    per_log_entry: Factor = Field(0.0, description="Requests for each log entry since the last checkpoint.")
-    parallel: bool = Field(False, description="Run the requests in batches of storage.max_parallel, not sequentially.")
-    attempts: StepAttempts = Field("each", description="Attempts that run the step: each, the first one, or the retries.")
+    per_version_behind: Factor = Field(
+        0.0, description="Number of requests for each new version that the client discovers in this phase."
+    )
+    per_attempt: Factor = Field(0.0, description="Number of requests for each failed attempt so far.")
+    per_file: Factor = Field(0.0, description="Number of requests for each data file of the table.")
+    per_log_entry: Factor = Field(0.0, description="Number of requests for each log entry since the last checkpoint.")
+    parallel: bool = Field(False, description="Send the requests in batches of storage.max_parallel instead of sequentially.")
+    attempts: StepAttempts = Field("each", description="Attempts that run the step: all, only the first one, or only the retries.")
     discovers: bool = Field(
         False,
-        description="The response shows the current version. Default of load and after_loss: the first request that can.",
+        description="The response shows the current version. Default in load and after_loss: the first request "
+        "whose response can show it.",
     )
-    checks: bool = Field(False, description="The attempt is lost here if the version has changed since the attempt began.")
-    with_next: bool = Field(False, description="The request runs concurrently with that of the next step.")
+    checks: bool = Field(False, description="The attempt fails at this step if the version has changed since the attempt began.")
+    with_next: bool = Field(False, description="The request runs concurrently with the request of the next step.")
     publishes: bool = Field(False, description="The step publishes all ratified commits (commit.point = ratify).")
 
     @property
@@ -84,7 +87,7 @@ class CommitSection(Section):
         description="put_if_absent: next entry of a log; swap: compare-and-swap of a pointer; insert: row with a unique key in a "
         "database; ratify: a catalog accepts a staged file."
     )
-    scope: Scope = Field("table", description="Scope of the order of commits: one table, or the whole lake.")
+    scope: Scope = Field("table", description="Scope within which commits are ordered: one table, or the whole lake.")
     unpublished_limit: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
         None, description="ratify: number of unpublished commits at which the catalog rejects further ones. Default: no limit."
     )
@@ -98,14 +101,14 @@ class ConflictSection(Section):
 
     rebases: bool = Field(True, description="The client commits on top of intervening commits that do not conflict.")
     table: Against = Field(
-        default_factory=dict, description="Intervening operations that make an operation fail wherever they are in the table."
+        default_factory=dict, description="Intervening operations that cause an operation to fail, anywhere in the table."
     )
     partitions: Against = Field(
-        default_factory=dict, description="Intervening operations that make an operation fail if they overlap in a partition."
+        default_factory=dict, description="Intervening operations that cause an operation to fail if they overlap in a partition."
     )
     files: Against = Field(
         default_factory=dict,
-        description="Intervening operations that make an operation fail if they overlap in a partition, with "
+        description="Intervening operations that cause an operation to fail if they overlap in a partition, with "
         "real_conflict_probability.",
     )
 
@@ -116,12 +119,14 @@ class RetrySection(Section):
     limit: Count = Field(0, description="Maximum number of retries after the first attempt.")
     total_timeout_ms: NonNegativeMs | None = Field(None, description="Maximum total time, checked after each failed attempt.")
     operation_timeout_ms: NonNegativeMs | None = Field(
-        None, description="Time since submission at which the client cancels the operation, from its first retry or restart on."
+        None, description="Time since submission at which the client cancels the operation. The first attempt is never cancelled."
     )
     operation_timeout_for: list[str] = Field(
         default_factory=list, description="Operations that operation_timeout_ms applies to. Default: all."
     )
-    backoff: RetryBackoff = Field(default_factory=RetryBackoff, description="Backoff before a retry, as transaction.retry_backoff.")
+    backoff: RetryBackoff = Field(
+        default_factory=RetryBackoff, description="Backoff before a retry, with the keys of transaction.retry_backoff."
+    )
 
 
 class CheckpointSection(Section):
@@ -130,24 +135,25 @@ class CheckpointSection(Section):
     every: Count = Field(0, description="Commits per checkpoint; 0: none.")
     by: Literal["writer", "background"] = Field(
         "writer",
-        description="writer: the writer of that version runs the steps after its commit; background: no writer waits for it.",
+        description="writer: the writer of the version runs the steps after its commit. background: no writer "
+        "waits for the checkpoint.",
     )
-    steps: list[StepSection] = Field(default_factory=list, description="Steps of a checkpoint by its writer.")
+    steps: list[StepSection] = Field(default_factory=list, description="Steps of a checkpoint that a writer runs.")
 
 
 class ProtocolDocument(Section):
     """Protocol file."""
 
-    name: str | None = Field(None, description="Name of the protocol. Default: that of the file.", min_length=1)
-    client: str | None = Field(None, description="Client, as named in reports. Default: the name.", min_length=1)
+    name: str | None = Field(None, description="Name of the protocol. Default: the file name.", min_length=1)
+    client: str | None = Field(None, description="Name of the client in reports. Default: the name of the protocol.", min_length=1)
     version: str = Field("", description="Version of the client.")
-    source: str = Field("", description="Source of the facts.")
-    date: datetime.date | str = Field("", description="Date of the source.")
+    source: str = Field("", description="Sources of the protocol.")
+    date: datetime.date | str = Field("", description="Date of the sources.")
     status: Literal["released", "proposal", "observed", "check"] = Field(
         "released",
-        description="released client, proposal, observed on the wire, or check of the engine.",
+        description="Status: released client, proposal, observed requests, or check of the engine.",
     )
-    description: str = Field("", description="Scope of the file, and numbers that are assumptions.")
+    description: str = Field("", description="Limitations of the file, and numbers that are assumptions.")
     operations: list[str] = Field(
         default_factory=lambda: sorted(OPERATIONS), description="Operations that the client can commit.", min_length=1
     )

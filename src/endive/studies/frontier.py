@@ -141,7 +141,7 @@ def _make_search(settings: FrontierSettings, value: float | None, vary: str, pat
     lowest = start / FARTHEST if settings.lowest is None else settings.lowest
     highest = start * FARTHEST if settings.highest is None else settings.highest
     if settings.highest is not None and lowest >= highest:
-        text = f"{lowest:g} should be below --to {highest:g}; instead of a time between arrivals, vary the rate"
+        text = f"{lowest:g} should be below --to {highest:g}; if the load is a time between arrivals, vary the rate instead"
         raise ConfigError("--from", [Problem("", text)])
     defaults = Search(start, lowest, highest)
     tolerance, seeds = settings.tolerance or defaults.tolerance, settings.seeds or defaults.seeds
@@ -159,10 +159,19 @@ def _read_precision(settings: FrontierSettings) -> tuple[float, int]:
     assert settings.precision is not None
     for name in ("tolerance", "seeds"):
         if getattr(settings, name) is not None:
-            raise ConfigError("--precision", [Problem("", f"excludes --{name}: it determines the width of the interval")])
+            raise ConfigError("--precision", [Problem("", f"excludes --{name}, because it determines the width of the interval")])
     precision = parse_precision(settings.precision, "--precision", settings.max_seeds)
     if precision.shares_only:
-        raise ConfigError("--precision", [Problem("", f"{precision} is for shares, and a load is not a share; give 5% or so")])
+        raise ConfigError(
+            "--precision",
+            [
+                Problem(
+                    "",
+                    f"{precision} is valid only for proportions, and a load is "
+                    f"not a proportion; use a relative precision such as 5%",
+                )
+            ],
+        )
     return (1.0 + precision.value) / (1.0 - precision.value) - 1.0, precision.most_seeds
 
 
