@@ -91,9 +91,9 @@ def test_a_rate_detuned_by_30_percent_is_found(model: Path, seen: WrittenTable) 
 
 def test_failures_are_reported_by_empty_slots(model: Path, seen: WrittenTable) -> None:
     as_it_was = {(each.measure, each.operation): each for each in compared(model, seen, {})}
-    assert as_it_was["share that failed", "overwrite"].verdict != "not close"
+    assert as_it_was["fraction of failed operations", "overwrite"].verdict != "not close"
     off = compared(model, seen, {"workload.upsert.real_conflict_probability": 1.0})
-    assert next(each for each in off if each.measure == "share that failed").verdict == "not close"
+    assert next(each for each in off if each.measure == "fraction of failed operations").verdict == "not close"
     assert any("share of failed operations differs" in reason for reason in explain(off))
 
 
@@ -119,7 +119,7 @@ def test_of_many_measures_one_is_off_by_chance() -> None:
 
 
 def test_shares_are_widened_as_well_where_there_are_many_measures() -> None:
-    off = Comparison("share that failed", "replace", Estimate(0.1, 0.08, 0.13, 5), Estimate(0.2, 0.15, 0.25, 5), "not close")
+    off = Comparison("fraction of failed operations", "replace", Estimate(0.1, 0.08, 0.13, 5), Estimate(0.2, 0.15, 0.25, 5), "not close")
     assert [each.verdict for each in correct_verdicts([off] * 16)] == ["cannot tell"] * 16
 
 

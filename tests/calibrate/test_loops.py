@@ -126,7 +126,7 @@ class TestImport:
         section = made.tree["workload"]["append"]
         assert section["closed"]["clients"] == 3
         assert "rate" not in section
-        assert "never more than 3 of its commits were in progress at once" in arrivals(made).assumed
+        assert "at most 3 of its commits were in progress at the same time" in arrivals(made).assumed
 
     def test_random_arrivals_stay_a_rate(self) -> None:
         section = imported(*at_random(2.0, 400)).tree["workload"]["append"]

@@ -89,7 +89,7 @@ def test_medians_follow_the_delays_of_a_proxy(server: str, configure: Callable[.
     assert tables(server) == 0
 
 
-@pytest.mark.parametrize(("port", "hint"), [(1, "nothing responds there"), (0, "credentials are not accepted")])
+@pytest.mark.parametrize(("port", "hint"), [(1, "no response from the endpoint"), (0, "credentials were rejected")])
 def test_a_server_that_does_not_let_one_in_is_one_sentence(
     server: str, configure: Callable[..., None], port: int, hint: str
 ) -> None:

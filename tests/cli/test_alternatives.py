@@ -67,7 +67,7 @@ def test_the_scenarios_of_a_study_are_ordered_by_its_question(study: Path) -> No
     assert found["answer"][0].startswith("Time to commit p50 of ingest, compared with today (")
     assert "slower (" in found["answer"][0]
     assert "same_but_for_runtime_of_merge (" in found["answer"][0]
-    assert found["answer"][1] == "Choose S3 Express: it is significantly better than all others (95%)."
+    assert found["answer"][1] == "Choose `S3 Express`, which is significantly better than all others (95%)."
 
 
 def test_the_intervals_are_wider_than_those_of_two(study: Path, config: Path) -> None:

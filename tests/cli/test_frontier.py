@@ -124,7 +124,7 @@ def test_what_the_runs_cannot_tell_is_reported(asked: tuple[Path, Any, str]) -> 
         (("--vary", "workload.ingest.rte", "--from", "1"), "no such key; did you mean 'rate'?"),
         (("--until", "success(ingst) < 90%"), "unknown class 'ingst'; did you mean 'ingest'?"),
         (("--until", "sucess < 90%"), "unknown metric 'sucess'; did you mean 'success'?"),
-        (("--tolerance", "much"), "'much' is not a share such as 5% or 0.05"),
+        (("--tolerance", "much"), "'much' is not a fraction such as 5% or 0.05"),
         (("--warmup", "40000"), "leave nothing of the run"),
         (("--set", "storage.provider=s4"), "storage.provider"),
         (("--quick",), "[frontier]"),

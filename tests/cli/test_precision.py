@@ -71,7 +71,7 @@ def test_run_prints_what_was_reached(config: Path, tmp_path: Path) -> None:
     text = " ".join(result.output.split())
     assert result.exit_code == 0
     assert "Over 9 seeds" in text
-    assert "Precision 1% not reached, with 9 seeds. throughput_per_s has an interval of ±" in text
+    assert "Precision 1% not reached, with 9 seeds. The interval of throughput_per_s is ±" in text
     assert re.search(r"PASS: throughput is [\d.]+/s \([\d.–]+/s\), not below 0.1\.", text)
 
 

@@ -44,7 +44,7 @@ def test_as_a_user_calls_it(here: Path) -> None:
     assert lines[-1] == f"{pq.read_table(results).num_rows} rows in {results.relative_to(here)}"
     for title in (
         "Outcome",
-        "Time to commit, all transactions of the window",
+        "Time to commit of all transactions in the window",
         "Commit latency of committed transactions",
         "Commit time breakdown",
         "File accesses",

@@ -48,7 +48,7 @@ def test_a_dry_run_tells_the_plan_and_writes_nothing(tmp_path: Path) -> None:
     assert {point["workload.w.rate"] for point in plan["plan"]} == {20, 50, 80}
     assert not root.exists()
     text = call("sweep", path, "--out", root, "--dry-run").stdout
-    assert "12 runs (2 seeds), 0 of them finished, 12 to do" in text
+    assert "12 runs (2 seeds), 0 finished, 12 remaining" in text
 
 
 def test_a_dry_run_knows_what_is_finished(tmp_path: Path, finished: Path) -> None:

@@ -93,7 +93,7 @@ def test_the_advantage_is_that_of_paired_seeds_which_chose_nothing(asked: tuple[
 def test_the_runs_are_announced_before_they_begin_and_not_exceeded(asked: tuple[Path, Any, str]) -> None:
     _, data, said = asked
     lines = said.splitlines()
-    assert lines[0].startswith(f"8 settings, at most {data['most_runs']} runs")
+    assert lines[0].startswith(f"8 candidates, at most {data['most_runs']} runs")
     assert "round 1 of 2: 8 settings" in lines
     assert 0 < data["runs"] <= data["most_runs"]
 
@@ -244,7 +244,7 @@ def test_what_today_breaks_is_reported_first(tmp_path: Path) -> None:
     data = strict(invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"), "--json").stdout)
     assert data["clear"]
     assert data["answer"][0] == "The current settings do not meet success(ingest) >= 85%."
-    assert data["answer"][1].startswith("Best time_to_commit_p50_ms(ingest) among settings that do: ")
+    assert data["answer"][1].startswith("Best time_to_commit_p50_ms(ingest) among candidates that do: ")
     assert data["answer"][-1] == "success(ingest) >= 85% is met."
 
 

@@ -54,7 +54,7 @@ def test_a_sweep_that_was_stopped_is_reported_to_be(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("endive.runs.study_records.is_living", lambda writer: False)
     result = invoke("experiments", "watch", str(root))
     assert result.exit_code == 1
-    assert result.stdout == "study: 1 of 6 runs; stopped; run the same command to resume it\n"
+    assert result.stdout == "study: 1 of 6 runs, stopped; run the same command to resume\n"
 
 
 def test_where_nothing_was_run_there_is_nothing_to_watch(tmp_path: Path) -> None:

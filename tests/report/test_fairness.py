@@ -19,12 +19,13 @@ def test_what_is_even_or_nobodys_is_not_told() -> None:
 
 def test_the_least_even_configuration_is_reported() -> None:
     assert data(row(0.612, 0.0, 7.0)) == [
-        "Commits of ingest are not shared evenly among its writers: Jain's index 0.612, longest losing streak 7 transactions."
+        "Commits of class ingest are distributed unevenly among its writers (Jain's index 0.612; "
+        "up to 7 consecutive transactions of one writer do not commit)."
     ]
     assert data(row(0.95, 0.0, 1.0, "A"), row(0.5, 0.25, 12.0, "B")) == [
-        "Commits of ingest are not shared evenly among its writers with B: Jain's index 0.5, 25% of writers never commit, "
-        "longest losing streak 12 transactions."
+        "Commits of class ingest are distributed unevenly among its writers with B (Jain's index 0.5; 25% of writers never commit; "
+        "up to 12 consecutive transactions of one writer do not commit)."
     ]
     assert data(row(0.5, 0.25, 1.33)) == [
-        "Commits of ingest are not shared evenly among its writers: Jain's index 0.5, 25% of writers never commit."
+        "Commits of class ingest are distributed unevenly among its writers (Jain's index 0.5; 25% of writers never commit)."
     ]

@@ -200,7 +200,7 @@ def describe_fairness(name: str, rows: Sequence[Row], where: Callable[[Row], str
     streak = round(worst["longest_losing_streak"])
     if streak > 1:
         facts.append(f"up to {streak:,} consecutive transactions of one writer do not commit")
-    yield f"Commits are distributed unevenly among the writers of {name}{where(worst)} ({'; '.join(facts)})."
+    yield f"Commits of class {name} are distributed unevenly among its writers{where(worst)} ({'; '.join(facts)})."
 
 
 def _describe_run(row: Row) -> Iterator[str]:
@@ -379,7 +379,8 @@ def _describe_time(study: Study, rows: list[Row]) -> Iterator[str]:
             yield f"{finding} in all configurations ({ends})."
         elif len(shares) > 2:
             names = [_name_point(study, row) for row, _ in shares]
-            yield f"{finding} {phrases.choose_preposition(study.scenarios)} {join_names(names)} ({ends})."
+            listed = "; ".join(names) if any("," in name for name in names) else join_names(names)
+            yield f"{finding} {phrases.choose_preposition(study.scenarios)} {listed} ({ends})."
         else:
             yield f"{finding}{' and'.join(f'{_locate(study, row)} ({format_percent(share)})' for row, share in shares)}."
 

@@ -103,7 +103,7 @@ def build_success_latency(study: Study) -> Figure:
         study,
         rows,
         data,
-        further=_note_missing(rows.assign(member="p99"), "time_to_commit_p99_ms"),
+        further=_note_missing(study, rows.assign(member="p99"), "time_to_commit_p99_ms"),
         name="success_latency",
         title=f"Success versus p99 of {'all transactions' if workload_class == ALL else workload_class}",
         definition="Success versus the p99 of the time to commit of all transactions that started committing. Better "
