@@ -119,7 +119,9 @@ def test_of_many_measures_one_is_off_by_chance() -> None:
 
 
 def test_shares_are_widened_as_well_where_there_are_many_measures() -> None:
-    off = Comparison("fraction of failed operations", "replace", Estimate(0.1, 0.08, 0.13, 5), Estimate(0.2, 0.15, 0.25, 5), "not close")
+    off = Comparison(
+        "fraction of failed operations", "replace", Estimate(0.1, 0.08, 0.13, 5), Estimate(0.2, 0.15, 0.25, 5), "not close"
+    )
     assert [each.verdict for each in correct_verdicts([off] * 16)] == ["cannot tell"] * 16
 
 

@@ -25,7 +25,7 @@ def test_a_curve_that_saturates() -> None:
         "Throughput saturates at 6.1 ± 0.2 commits/s.",
         "Maximum sustainable load: 4/s (4–8). At higher loads, fewer than 99% of transactions commit.",
         "Time to commit, p50: 120 ms at 2/s, 2.4 s at 8/s (p99 400 ms).",
-        "Metadata I/O dominates commit time: 71% at 4/s.",
+        "Metadata I/O dominates commit time at 4/s (71%).",
     ]
 
 
@@ -89,7 +89,7 @@ def test_configurations_without_a_load() -> None:
     study = made_up(points, by_load=False, column="param_catalog_num_tables", title="tables")
     assert answer_study(study)[:3] == [
         "16 tables reach 3× the commit rate of 1 table: 6.00 ± 0.02 versus 2.00 ± 0.02 commits/s.",
-        "Success is below 99% in 1 of 2 configurations, lowest with 1 table (70%).",
+        "Success is below 99% in 1 of 2 configurations and lowest with 1 table (70%).",
         "The p50 of the time to commit is lowest with 16 tables (90 ms) and highest with 1 table (900 ms, 10×).",
     ]
 
@@ -100,9 +100,9 @@ def test_a_single_run(success: float | None) -> None:
     if success is None:
         assert first == "No transaction started committing in the measured window."
     else:
-        assert first == f"{'100%' if success == 1.0 else '99.8%'} of transactions commit: 2 commits/s of 2 offered/s."
+        assert first == f"{'100%' if success == 1.0 else '99.8%'} of transactions commit: 2 commits/s at an offered load of 2/s."
         assert rest[0] == "Time to commit: p50 100 ms, p99 400 ms; 0.5 retries per transaction."
-    assert rest[-1] == "Catalog reads dominate commit time: 20%."
+    assert rest[-1] == "Catalog reads are the largest component of commit time (20%)."
 
 
 def test_percentiles_that_are_no_numbers_are_bounds_or_never() -> None:
@@ -124,7 +124,7 @@ def test_nothing_committed_is_reported() -> None:
     nothing |= {f"mean_{name}": None for name in ("catalog_read_ms", "per_attempt_io_ms", "conflict_io_ms", "t_backoff")}
     answer = answer_study(made_up([{**nothing, "mean_catalog_commit_ms": None}]))
     assert answer == [
-        "0% of transactions commit: 0.00 ± 0.02 commits/s of 2.000 ± 0.010 offered/s.",
+        "0% of transactions commit: 0.00 ± 0.02 commits/s at an offered load of 2.000 ± 0.010/s.",
         "Time to commit: p50 aborted, p99 aborted; 0.5 retries per transaction.",
     ]
 

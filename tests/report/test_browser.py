@@ -171,7 +171,7 @@ def test_operations_and_classes_are_filters(visit: Visit) -> None:
         panels = visit.page.locator(f"#{figure} .charts svg:visible")
         before = panels.count()
         values = visit.page.locator(f"#{figure} select >> nth=1").locator("option").all_inner_texts()
-        visit.choose(figure, "shown", values[1])
+        visit.choose(figure, "series", values[1])
         assert (before, panels.count()) == (len(values) - 1, 1)
 
 
@@ -205,7 +205,7 @@ def test_a_mark_tells_its_numbers(visit: Visit) -> None:
     answer.wait_for()
     text = answer.inner_text()
     assert "retries" in text
-    assert "95% interval, from" in text
+    assert "95% CI lower" in text
     assert re.search(r"S3|S3 Express", text)
     assert "undefined" not in text
 

@@ -135,7 +135,7 @@ def test_filters_are_what_configurations_differ_in() -> None:
     assert [(each["title"], each["values"]) for each in found] == [
         ("store", ["S3", "S3 Express"]),
         ("operation", [ALL, "fast_append"]),
-        ("shown", ["p50", "p99"]),
+        ("series", ["p50", "p99"]),
     ]
     assert found[1]["words"] == {ALL: ALL, "fast_append": "fast append"}
 

@@ -25,7 +25,9 @@ def row(**values: Any) -> dict[str, Any]:
 
 def test_growth_is_stated_with_its_rate_and_limit() -> None:
     growing = row(table_metadata_bytes_per_day=32e6)
-    assert describe_drift([growing]) == "Table metadata grows by 32 MB per day. Results hold for the simulated 365 d only."
+    assert (
+        describe_drift([growing]) == "Table metadata grows by about 32 MB per day. The results hold only for the simulated 365 d."
+    )
     assert describe_drift([row(table_metadata_bytes_per_day=0.0)]) is None
     assert describe_drift([row()]) is None
 
@@ -33,15 +35,18 @@ def test_growth_is_stated_with_its_rate_and_limit() -> None:
 def test_no_steady_state_is_stated() -> None:
     lost = row(table_metadata_bytes_per_day=1e6, table_manifests_per_day=1440.0, warmup_by="growth", warmup_settled=False)
     assert describe_drift([lost]) == (
-        "There is no steady state. Table metadata grows by 1 MB per day and the number of manifests grows by 1,440 per day. "
-        "Results hold for the simulated 365 d only."
+        "There is no steady state. Table metadata grows by about 1 MB per day and the number of manifests grows "
+        "by about 1,440 per day. "
+        "The results hold only for the simulated 365 d."
     )
 
 
 def test_only_what_grows_in_every_seed_is_stated() -> None:
     assert describe_growth([row(table_manifests_per_day=5.0), row(table_manifests_per_day=0.0)]) is None
     both = [row(table_manifests_per_day=50.0), row(table_manifests_per_day=70.0)]
-    assert describe_growth(both) == "The number of manifests grows by 60 per day. Results hold for the simulated 365 d only."
+    assert (
+        describe_growth(both) == "The number of manifests grows by about 60 per day. The results hold only for the simulated 365 d."
+    )
 
 
 def test_a_saw_tooth_that_rises_in_one_of_several_seeds_does_not_grow() -> None:
@@ -73,9 +78,10 @@ def test_the_cost_of_a_month_names_what_has_no_price() -> None:
 def test_the_bottleneck_is_named() -> None:
     busy, idle = [row(catalog_utilization=0.96), row(catalog_utilization=0.98)], [row(catalog_utilization=0.42)]
     text = (
-        "The catalog's 16 workers are 97% busy: the catalog is the bottleneck. Raise catalog.workers or shorten its service times."
+        "Utilization of the catalog's 16 workers is 97%. The catalog is the bottleneck. "
+        "Raise catalog.workers or shorten its service times."
     )
     assert describe_utilization(busy, 16) == warn_utilization(busy, 16) == text
-    assert describe_utilization(idle, 1) == "The catalog's worker is 42% busy."
+    assert describe_utilization(idle, 1) == "Utilization of the catalog's worker is 42%."
     assert warn_utilization(idle, 1) is None
     assert describe_utilization([row(catalog_utilization=None)], 0) is None

@@ -72,12 +72,12 @@ def test_seeds_that_agree_are_not_called_equal() -> None:
     share = with_least_width(equal, least_share_width(3000))
     assert (
         describe_difference("success_rate", share)
-        == "identical in all 3 seeds; the 95% interval does not exclude differences up to 0.128 pp"
+        == "identical in all 3 seeds; the 95% interval does not exclude differences of up to 0.128 pp"
     )
     rate = with_least_width(equal, least_rate_width(600.0))
     assert (
         describe_difference("throughput_per_s", rate)
-        == "identical in all 3 seeds; the 95% interval does not exclude differences up to 0.0064/s"
+        == "identical in all 3 seeds; the 95% interval does not exclude differences of up to 0.0064/s"
     )
     constant = paired_difference([10.0] * 3, [12.0] * 3)
     assert describe_difference("time_to_commit_p50_ms", constant) == "time to commit p50 2 ms longer in B (+20%) in each of 3 seeds"
@@ -88,8 +88,8 @@ def test_seeds_that_agree_are_not_called_equal() -> None:
 def test_pairs() -> None:
     found = Pairs(pairs=1040, both=1000, faster_b=720, slower_b=270, only_a=31, only_b=4, neither=3, unfinished=2)
     assert describe_pairs({"ingest": found}) == [
-        "Of 1,000 transactions that commit in both, 720 are faster in B, 270 slower, 10 equal; 31 commit only in A, 4 only in B, "
-        "3 in neither, 2 are in flight at the end of a run."
+        "1,000 transactions commit in both: 720 are faster in B, 270 are slower and 10 are equally fast. "
+        "31 commit only in A, 4 commit only in B, 3 commit in neither and 2 are in flight at the end of a run."
     ]
     answer = describe_pairs({"ingest": Pairs(), "clients": None})
     assert answer[0] == "No transaction started committing in the window of both A and B."
@@ -104,7 +104,7 @@ def test_a_side_that_fails_names_its_abort_reasons() -> None:
     failing = Side("b.toml", "B", group_runs([row]), "1")
     passing = Side("a.toml", "A", group_runs([{**row, "aborted": 0}]), "1")
     assert explain_aborts([passing, failing]) == [
-        "B: 90% of transactions abort (25% max retries exceeded, 75% validation exception)."
+        "B: 90% of transactions abort (reasons: 25% max retries exceeded, 75% validation exception)."
     ]
 
 

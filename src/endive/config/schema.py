@@ -584,9 +584,9 @@ class FailuresSection(Section):
         0.0, description="Probability per attempt that the client crashes before it sends the commit."
     )
     slow_response: Probability = Field(
-        0.0, description="Probability that a response is delayed by slow_response_ms. Applies to `endive lab` only."
+        0.0, description="Probability that a response is delayed by slow_response_ms (`endive lab` only)."
     )
-    slow_response_ms: NonNegativeMs = Field(5_000.0, description="Delay of a slow response. Applies to `endive lab` only.")
+    slow_response_ms: NonNegativeMs = Field(5_000.0, description="Delay of a slow response (`endive lab` only).")
     on_unknown: OnUnknown = Field(
         "check",
         description="Reaction to a lost response. check: the client reads the catalog, as Iceberg does. retry: it commits "
