@@ -104,7 +104,7 @@ def test_the_error_message_shown_is_the_one_given() -> None:
     page = ROOT / "docs/guides/configuration.md"
     shown = next(text for _, text in blocks(page, "text"))
     tree = tomllib.loads(next(code for _, code in blocks(page, "python") if "wrong.toml" in code).split('"""')[1])
-    with pytest.raises(ValueError, match="no such key") as error:
+    with pytest.raises(ValueError, match="unknown key") as error:
         check_document(tree, "wrong.toml")
     assert shown.strip() == str(error.value)
 

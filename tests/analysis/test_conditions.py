@@ -65,10 +65,10 @@ def test_a_condition_may_be_relative_to_a() -> None:
         ("success() < 99%", "a condition is METRIC"),
         ("success < -1", "a condition is METRIC"),
         ("success < 99", "is the % sign missing?"),
-        ("success < 99 ms", "success_rate cannot have the unit 'ms'; allowed are %"),
-        ("p99 > 2 sec", "time_to_commit_p99_ms cannot have the unit 'sec'; allowed are ms, s, min, h"),
-        ("throughput < 95%", "throughput_per_s cannot have the unit '%'; allowed are /s, /min"),
-        ("retries > 3 s", "allowed are plain numbers"),
+        ("success < 99 ms", "success_rate cannot have the unit 'ms'; allowed: %"),
+        ("p99 > 2 sec", "time_to_commit_p99_ms cannot have the unit 'sec'; allowed: ms, s, min, h"),
+        ("throughput < 95%", "throughput_per_s cannot have the unit '%'; allowed: /s, /min"),
+        ("retries > 3 s", "allowed: plain numbers"),
         ("sucess < 99%", "unknown metric 'sucess'; did you mean 'success'?"),
         ("sum < 9", "unknown metric 'sum'; metrics include success, throughput, p50, p95, p99"),
         ("throughput < 95% of A", "there is no baseline A"),
@@ -83,7 +83,7 @@ def test_what_is_wrong_is_reported(text: str, message: str) -> None:
 
 
 def test_a_part_of_a_has_no_unit_but_percent() -> None:
-    with pytest.raises(ConfigError, match="cannot have the unit '/s'; allowed are %"):
+    with pytest.raises(ConfigError, match="cannot have the unit '/s'; allowed: %"):
         parse("throughput < 5/s of A", relative=True)
 
 

@@ -121,7 +121,7 @@ def test_what_the_runs_cannot_tell_is_reported(asked: tuple[Path, Any, str]) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--vary", "workload.ingest.rte", "--from", "1"), "no such key; did you mean 'rate'?"),
+        (("--vary", "workload.ingest.rte", "--from", "1"), "unknown key; did you mean 'rate'?"),
         (("--until", "success(ingst) < 90%"), "unknown class 'ingst'; did you mean 'ingest'?"),
         (("--until", "sucess < 90%"), "unknown metric 'sucess'; did you mean 'success'?"),
         (("--tolerance", "much"), "'much' is not a fraction such as 5% or 0.05"),
@@ -147,4 +147,4 @@ def test_a_class_that_is_not_there_cannot_be_varied(tmp_path: Path) -> None:
 
 def test_a_misspelled_table_of_a_frontier_brings_the_nearest_spelling(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text('[frontir]\nvary = "x"\n')
-    assert "frontir: no such key; did you mean 'frontier'?" in invoke("frontier", str(tmp_path / "study.toml")).stderr
+    assert "frontir: unknown key; did you mean 'frontier'?" in invoke("frontier", str(tmp_path / "study.toml")).stderr

@@ -166,7 +166,7 @@ class TestErrors:
         ("words", "message"),
         [
             ((), "needs a COMMAND"),
-            (("--operation", "expire", "--", "true"), "is unknown; allowed are"),
+            (("--operation", "expire", "--", "true"), "is unknown; allowed: "),
             (("--rivals", "1,1", "--", "true"), "at least three different numbers"),
             (("--rivals", "a,b,c", "--", "true"), "at least three different numbers"),
         ],
