@@ -136,7 +136,7 @@ def test_init_does_not_overwrite(here: Path) -> None:
     (here / "mine.toml").write_text("mine")
     refused = invoke("init", "mine.toml")
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert refused.stderr == "error: mine.toml: already exists; use --force to replace it\n"
+    assert refused.stderr == "error: mine.toml already exists; use --force to replace it\n"
     assert (here / "mine.toml").read_text() == "mine"
     assert invoke("init", "mine.toml", "--force").exit_code == 0
     assert invoke("validate", "mine.toml").exit_code == 0

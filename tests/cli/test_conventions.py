@@ -74,4 +74,4 @@ def test_a_number_of_seeds_is_a_range_from_0(seeds: str, here: Path) -> None:
 def test_import_and_replay_replace_no_file(here: Path) -> None:
     for command in ("import", "replay"):
         result = invoke(command, "metadata.json", "-o", "a.toml")
-        assert (result.exit_code, result.stderr) == (2, "error: a.toml: already exists; use --force to replace it\n")
+        assert (result.exit_code, result.stderr) == (2, "error: a.toml already exists; use --force to replace it\n")

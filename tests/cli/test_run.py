@@ -255,7 +255,7 @@ def test_an_output_path_of_the_file_is_not_replaced_silently(here: Path) -> None
     assert invoke(*command).exit_code == 0
     before = (here / "mine.parquet").read_bytes()
     refused = invoke(*command, "--seed", "8")
-    assert (refused.exit_code, refused.stderr) == (2, "error: mine.parquet: already exists; use --force to replace it\n")
+    assert (refused.exit_code, refused.stderr) == (2, "error: mine.parquet already exists; use --force to replace it\n")
     assert (here / "mine.parquet").read_bytes() == before
     assert invoke(*command, "--seed", "8", "--force").exit_code == 0
     assert (here / "mine.parquet").read_bytes() != before

@@ -185,7 +185,7 @@ def test_conditions_that_no_candidate_meets_are_no_advice(tmp_path: Path) -> Non
     (tmp_path / "load.toml").write_text(CONFIG)
     question = ("--for", "p50(ingest)", "--subject-to", "throughput(ingest) >= 1000/s", "--quick", "--candidates", "2")
     done = invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"))
-    assert "No candidate meets throughput(ingest) >= 1000/s. Try other ranges (--vary)." in done.stdout
+    assert "No candidate meets throughput(ingest) >= 1000/s. Search other ranges with --vary." in done.stdout
     data = strict(invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"), "--json").stdout)
     assert (data["best"], data["settings"], data["paste"], data["clear"]) == (None, None, [], False)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from endive.lab.open_lab import Lab
     from endive.lab.recording import ObservedCommit, RecordedRequest
 
-_RIVALS = "Rivals"
+_RIVALS = "Concurrent writers"
 
 
 @app.command()

@@ -144,7 +144,11 @@ def describe_windows(loads: Sequence[Sequence[RunMetrics]]) -> list[str]:
         excluded = f"The first {ends} are excluded as warm-up, depending on the load."
     drifts = [describe_drift([run.select(ALL, ALL) for run in runs]) for runs in loads]
     warnings = [warning for warning in drifts if warning is not None]
-    return [excluded, f"At {len(warnings)} of {len(loads)} loads, {warnings[0][:1].lower()}{warnings[0][1:]}"] if warnings else [excluded]
+    return (
+        [excluded, f"At {len(warnings)} of {len(loads)} loads, {warnings[0][:1].lower()}{warnings[0][1:]}"]
+        if warnings
+        else [excluded]
+    )
 
 
 def _record(

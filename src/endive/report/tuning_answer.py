@@ -142,11 +142,11 @@ def _describe_failure(question: TuningQuestion, outcome: Tuned) -> str:
     texts = join_names([each.text for each in question.conditions])
     closest = min(outcome.finals, key=lambda each: outcome.finals[each].order)
     if outcome.finals[closest].condition_rank == 2:
-        return f"No candidate meets {texts}. Try other ranges (--vary)."
+        return f"No candidate meets {texts}. Search other ranges with --vary."
     name = f"{question.candidates[closest].name} ({list_settings(question, closest)})"
     return (
         f"No candidate meets {texts} on average. The interval of {name} includes the threshold: "
-        "raise --seeds or simulation.duration_ms, or try other ranges (--vary)."
+        "raise --seeds or simulation.duration_ms, or search other ranges with --vary."
     )
 
 
