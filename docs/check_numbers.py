@@ -30,7 +30,7 @@ GALLERY = ROOT / "docs" / "gallery" / "answers.json"
 LEFT_OUT = "[...]"
 _BLOCK = re.compile(r"```(?P<kind>\w+)\n(?P<text>.*?)```", re.DOTALL)
 _FILE = re.compile(r"[Ss]ave this as `(?P<name>[\w.]+\.toml)`:\s*\Z")
-_TAKEN = re.compile(r"\b\d[\d,.]* s\b(?=[;,]| of simulating| of one core|$)|\b[0-9a-f]{12}\b")
+_TAKEN = re.compile(r"\b\d[\d,.]* s\b(?=[;,]| of simulating| of CPU time|$)|\b[0-9a-f]{12}\b")
 """Wall-clock times of runs, and hashes of experiments."""
 _PROGRESS = re.compile(r"[\d,]+ of [\d,]+ runs after ")
 """Progress of a sweep, which slow machines print more often."""

@@ -77,7 +77,10 @@ def import_history(
     _add_expiry(tree, history, start, assumptions, path)
     _add_properties(tree, history, classes)
     assumptions += assume(tree, history, classes, reports, provider)
-    notes = [*history.notes, f"time 0 is {moment(start)}; the last commit is {moment(history.commits[-1].timestamp_ms)}"]
+    notes = [
+        *history.notes,
+        f"simulated time 0 is {moment(start)}; the last commit is at {moment(history.commits[-1].timestamp_ms)}",
+    ]
     notes += [f"class {cls.name}: {note}" for cls in classes for note in (*cls.process.notes, cls.guessed) if note]
     at_start = {f"table.{key}": value for key, value in history.manifests_at_start().items()}
     if history.client and (files := history.commits[0].count("total-data-files")) is not None:

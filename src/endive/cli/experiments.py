@@ -136,7 +136,7 @@ def verify(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
         for each in problems:
             seed = "" if each["seed"] is None else f" seed {each['seed']}"
             output.error(f"{each['experiment']}{seed}: {each['problem']}")
-        output.text(f"{checked} runs, {len(problems)} with problems")
+        output.text(f"{checked} runs checked, {len(problems)} with problems")
         if problems:
             raise typer.Exit(EXIT_FAILED)
 

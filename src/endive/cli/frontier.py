@@ -113,7 +113,7 @@ def _show_plan(output: Output, question: Question) -> None:
     first, last = (format_load(question, load) for load in ends)
     output.text(
         f"Search for {question.condition.text} over {question.vary}, from {first} to {last}: at most {runs} runs.",
-        f"Time of one core: about {_seconds(seconds[0])} for a run at {first}, {_seconds(seconds[1])} at {last}; "
+        f"Estimated CPU time: {_seconds(seconds[0])} for a run at {first} and {_seconds(seconds[1])} at {last}, "
         f"at most {_seconds(runs * max(seconds))} in total.",
     )
 

@@ -396,7 +396,7 @@ def _show_writers(output: Output, named: Sequence[tuple[str, Any]]) -> None:
 
     owned = [(name, group) for name, group in named if group["longest_losing_streak"] is not None]
     if owned:
-        header = ("", "Jain's index", "writers without commit", "longest losing streak", "max attempts")
+        header = ("", "Jain's index", "writers without commit", "max consecutive failures", "max attempts")
         output.table("\nFairness among writers", header, [(name, *_fairness(group)) for name, group in owned])
     fresh = [(name, group) for name, group in named if group[at_least("freshness_p50_ms")] is not None]
     if fresh:

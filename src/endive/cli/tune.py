@@ -119,7 +119,7 @@ def _show_plan(output: Output, question: TuningQuestion, plan: Plan) -> None:
         {"for": str(question.objective), "settings": settings, "most_runs": most, "estimated_core_seconds": most * seconds}
     )
     output.table("", ("", "settings"), list(settings.items()))
-    output.text("", f"At most {most} runs, about {format_duration(1000.0 * most * seconds)} of one core.")
+    output.text("", f"At most {most} runs. Estimated CPU time: {format_duration(1000.0 * most * seconds)}.")
 
 
 def _answer(output: Output, question: TuningQuestion, plan: Plan, options: MetricsOptions, folder: Path) -> None:

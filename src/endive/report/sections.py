@@ -175,7 +175,8 @@ def describe_provenance(study: Study, records: Sequence[Record]) -> dict[str, st
         "git commit": ", ".join(_list_values(records, "git_commit")),
         "engine": ", ".join(_list_values(records, "engine")),
         "seeds": format_ranges(counts["seeds"]),
-        "runs": f"{counts['runs']:,} runs of {counts['experiments']:,} experiments, {counts['transactions']:,} transactions",
+        "runs": f"{format_count(counts['runs'], 'run')} of {format_count(counts['experiments'], 'experiment')}, "
+        f"{counts['transactions']:,} transactions",
         "warm-up": describe_windows(study),
         "simulated": started[0] if len(started) == 1 else f"{started[0]} to {started[-1]}" if started else "",
         "simulation time": format_duration(1000.0 * sum(record.get("wall_time_s", 0.0) for record in records)),

@@ -294,7 +294,7 @@ def _label_losses(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         own = lost.pop(row["txn"], [])
         winners = [f"#{loss['invalidated_by']}" for loss in own if loss["invalidated_by"] is not None]
-        more = f", ... ({len(winners)} in all)" if len(winners) > _MOST_WINNERS else ""
+        more = f", ... ({len(winners)} in total)" if len(winners) > _MOST_WINNERS else ""
         names = ", ".join(winners[:_MOST_WINNERS]) + more
         delay = sum(loss["delay_ms"] or 0.0 for loss in own)
         row["losses"] = f"invalidated by {names}" + (f": +{delay:,.0f} ms" if delay else "") if names else ""

@@ -50,7 +50,7 @@ def answer_tuning(question: TuningQuestion, plan: Plan, options: MetricsOptions,
     def evaluated(candidate: int, seeds: Sequence[int]) -> Measured:
         found = evaluate(candidate, seeds)
         name = question.candidates[candidate].name
-        note(f"  {name}: {describe_outcome(question, found)}, {len(seeds)} seeds; {replications.runs} of {most} runs")
+        note(f"  {name}: {describe_outcome(question, found)} ({len(seeds)} seeds); {replications.runs} of {most} runs")
         return found
 
     def announced(number: int, size: int) -> None:
@@ -210,7 +210,7 @@ def describe_advantage(question: TuningQuestion, advantage: Advantage, other: Me
     metric, difference = question.objective.metric, advantage.difference
     if difference is None:
         verdict = "better" if advantage.clear else "no significant difference"
-        aborted = f"; in {format_count(other.never, 'seed')}, only the best candidate has a value" if other.never else ""
+        aborted = f"; the compared settings have no value in {format_count(other.never, 'seed')}" if other.never else ""
         return f"{verdict} (better in {advantage.wins} of {advantage.seeds} seeds, worse in {advantage.losses}){aborted}"
     more, points = "more" if more_is_better(metric) else "less", " pp"
     share = "" if difference.b <= 0.0 else f", or {100.0 * difference.difference / difference.b:.3g}%"

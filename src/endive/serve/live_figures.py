@@ -127,9 +127,9 @@ def _describe_limit(points: Sequence[LoadPoint], current: LoadPoint | None) -> s
     found = saturation([point.point for point in points])
     share = "" if current is None else f", {_format_multiple(found.load / current.offered)} the current load"
     if found.bound == "above":
-        return f"All simulated loads are sustainable, up to {format_number(found.load)}/s{share}."
+        return f"All simulated loads are sustained, up to {format_number(found.load)}/s{share}."
     if found.bound == "at_or_below":
-        return f"All simulated loads are overloads, from {format_number(found.load)}/s{share}."
+        return f"No simulated load is sustained, down to {format_number(found.load)}/s{share}."
     interval = "" if found.low is None or found.high is None else f" ({format_number(found.low)}\u2013{format_number(found.high)})"
     return f"Maximum sustainable load: about {format_number(found.load)}/s{interval}{share}."
 
@@ -176,8 +176,8 @@ def draw_timeline(
         return None
     lost = int(retries[place])
     text = (
-        f"with {lost} {'retry' if lost == 1 else 'retries'}"
+        f"which has {lost} {'retry' if lost == 1 else 'retries'}"
         if lost
-        else "without retries, like all transactions in this part of the run"
+        else "which has no retries, like all transactions in this part of the run"
     )
-    return {**_to_chart(figure), "title": "Commit timeline", "about": f"Around transaction #{txn}, {text} (seed {seed})."}
+    return {**_to_chart(figure), "title": "Commit timeline", "about": f"Transactions around #{txn}, {text} (seed {seed})."}

@@ -179,7 +179,7 @@ def _note_orphans(study: Study, rows: pd.DataFrame, by_experiment: dict[str, lis
     for series, x, mean in zip(rows["series"], rows["x"], means, strict=True):
         most[series] = max(most.get(series, (0.0, 0.0)), (mean, float(x)))
     at = {
-        series: f" at {phrases.phrase_label(common.format_place(study, x, named=True))}" if common.has_axis(study) else ""
+        series: f" with {phrases.phrase_label(common.format_place(study, x, named=True))}" if common.has_axis(study) else ""
         for series, (_, x) in most.items()
     }
     word = phrases.choose_preposition(study.scenarios)

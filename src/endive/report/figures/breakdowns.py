@@ -72,7 +72,7 @@ def _note_missing(study: Study, every: pd.DataFrame, metric: str) -> Iterator[st
     for why, reason in _REASONS.items():
         named = [who for member in pd.unique(rows["member"]) if (who := _name_missing(study, rows, str(member), why))]
         if named:
-            yield f"Not shown because {reason}: {join_names(named)}."
+            yield f"Not shown because {reason}: {'; '.join(named)}."
 
 
 def _name_missing(study: Study, rows: pd.DataFrame, member: str, why: str) -> str:
@@ -141,8 +141,8 @@ def build_frontier(study: Study) -> Figure:
         data,
         further=_note_crossings(study, found),
         name="frontier",
-        title=f"Success of {join_names(others)} by {common.name_axis(study)}",
-        definition=f"Fraction of {join_names(others)} transactions that commit, by {common.name_axis(study)}. Dashed: 95%"
+        title=f"Success of {join_names(others)} versus {common.name_axis(study)}",
+        definition=f"Fraction of {join_names(others)} transactions that commit, versus {common.name_axis(study)}. Dashed: 95%"
         f"{marked}. {common.INTERVAL}",
         kind="line",
         x=x,

@@ -121,7 +121,7 @@ def build_over_load(study: Study, measure: common.Measure, name: str) -> Figure:
         rows,
         data,
         name=name,
-        title=f"{measure.title} by {common.name_axis(study)}",
+        title=f"{measure.title} versus {common.name_axis(study)}",
         definition=f"{measure.definition} {common.INTERVAL}",
         kind="line",
         x=x,
@@ -219,7 +219,7 @@ def build_search_figure(frontier: Frontier, vary: str, condition: Condition, nam
     title = title_load(column_name(vary))
     return Figure(
         name=name,
-        title=f"{subject.capitalize()}{of_group} by {title.partition(' (')[0]}",
+        title=f"{subject.capitalize()}{of_group} versus {title.partition(' (')[0]}",
         definition=f"{subject.capitalize()}{of_group} at every load of the search for {condition.text}: mean over seeds with its "
         f"{100.0 * CONFIDENCE:g}% interval.",
         kind="line",
