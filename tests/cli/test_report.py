@@ -32,8 +32,8 @@ def test_the_answer_and_the_path_are_printed(experiment: Path) -> None:
     result = invoke("report", str(experiment))
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert " commits/s of " in lines[0]
-    assert lines[-1].endswith(f"in {experiment / 'report.html'}")
+    assert " commits/s at an offered load of " in lines[0]
+    assert lines[-1].startswith(f"wrote {experiment / 'report.html'}: ")
     assert "Only 2 seeds" in result.stderr.replace("\n", " ")
     assert (experiment / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 

@@ -99,7 +99,7 @@ def _write(output: Output, study: Study, out: Path | None) -> None:
     )
     output.text(*page.answer, window)
     output.note(*page.warnings)
-    output.text("", f"{len(page.figures)} figures with their data and provenance in {file}")
+    output.text("", f"wrote {file}: {len(page.figures)} figures with their data and provenance")
     tell_damage(output, study.problems)
 
 

@@ -424,8 +424,16 @@ def _handoffs(group: Any) -> tuple[str, ...]:
     return rate, f"{group['handovers_per_commit']:.2f}", mean, *_percentiles(group, "oldest_handover")
 
 
+_COUNT_NAMES = {
+    "service_longest_queue": "maximum queue length",
+    "service_busy_ms": "busy time of the workers (ms)",
+    "service_waited_ms": "waiting time in the queue (ms)",
+}
+"""Names of counts of a catalog service; other names are those of the columns."""
+
+
 def _show_counts(output: Output, title: str, counts: Mapping[str, float]) -> None:
-    rows = [(name.replace("_", " "), f"{int(count):,}") for name, count in counts.items() if count]
+    rows = [(_COUNT_NAMES.get(name, name.replace("_", " ")), f"{int(count):,}") for name, count in counts.items() if count]
     if rows:
         output.table(f"\n{title}", ("", "count"), rows)
 

@@ -153,7 +153,7 @@ def encode_figure(figure: Figure, page: Page) -> dict[str, Any]:
             ],
         },
         "filters": list(_list_filters(figure, page.dimensions, titles)),
-        "columns": [_describe_column(figure, name, titles) for name in _list_columns(figure)],
+        "columns": [_describe_column(figure, name, titles) for name in _list_columns(figure, titles)],
     }
 
 
@@ -183,13 +183,19 @@ def _list_values(figure: Figure, column: str) -> dict[str, Any]:
     return {"values": values, "words": {value: name_operation(value) if column == "operation_type" else value for value in values}}
 
 
-def _list_columns(figure: Figure) -> list[str]:
-    """Return the columns of the table of a figure, without names that repeat an earlier column."""
+_IDENTITY = ("experiment", "series", "workload_class", "operation_type")
+"""Columns that are in every table, also if they have the same values."""
+
+
+def _list_columns(figure: Figure, titles: Mapping[str, str]) -> list[str]:
+    """Return the columns of the table of a figure, without empty columns and without names that repeat an earlier column."""
+    titled = title_columns(figure, titles)
     kept: list[str] = []
     for name in map(str, figure.data.columns):
         values = figure.data[name]
-        repeated = not has_numbers(figure, name) and any(values.equals(figure.data[other]) for other in kept)
-        if name not in (figure.hatch, figure.text) and not repeated and not (values.astype(str) == "").all():
+        repeated = titled[name] in [titled[other] for other in kept] or any(values.equals(figure.data[other]) for other in kept)
+        is_redundant = not has_numbers(figure, name) and (repeated or (values.astype(str) == "").all())
+        if name in _IDENTITY or not (is_redundant or name in (figure.hatch, figure.text)):
             kept.append(name)
     return kept
 
