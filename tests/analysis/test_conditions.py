@@ -64,7 +64,7 @@ def test_a_condition_may_be_relative_to_a() -> None:
         ("success < 99% and p99 > 2s", "a condition is METRIC"),
         ("success() < 99%", "a condition is METRIC"),
         ("success < -1", "a condition is METRIC"),
-        ("success < 99", "is the % sign missing?"),
+        ("success < 99", "add a % sign to the threshold"),
         ("success < 99 ms", "success_rate cannot have the unit 'ms'; allowed: %"),
         ("p99 > 2 sec", "time_to_commit_p99_ms cannot have the unit 'sec'; allowed: ms, s, min, h"),
         ("throughput < 95%", "throughput_per_s cannot have the unit '%'; allowed: /s, /min"),

@@ -68,13 +68,13 @@ def test_run_and_report_agree_and_say_the_window(ran: Any) -> None:
 
 @pytest.mark.parametrize("ran", [LATE], indirect=True)
 def test_a_class_that_begins_late_makes_the_run_be_measured_whole(ran: Any) -> None:
-    assert ran["window"] == "The whole run of 1 min is measured: its load follows a schedule."
+    assert ran["window"] == "The whole run of 1 min is measured, because its load follows a schedule."
     assert total(ran)["warmup_ms"] == 0.0
 
 
 @pytest.mark.parametrize("ran", [""], indirect=True)
 def test_every_command_takes_a_window(ran: Any) -> None:
-    window = "The first 20 s and the last 10 s of 1 min are excluded, as requested."
+    window = "The first 20 s and the last 10 s of 1 min are excluded as requested."
     asked = ("--warmup", "20000", "--cooldown", "10000", "--json")
     place = str(Path(ran["results"]).parent)
     assert strict(invoke("run", "a.toml", *asked).stdout)["window"] == window

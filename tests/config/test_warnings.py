@@ -51,7 +51,7 @@ def test_an_hour_of_work_every_quarter_of_an_hour(arrivals: dict[str, Any], effe
 def test_too_few_of_a_class_to_judge_it() -> None:
     found = answer(workload__ingest__rate=0.001)
     assert found["too_few"].startswith("workload.ingest: about 4 transactions of ingest are submitted per run")
-    assert "a run of 5.5" in found["too_few"]
+    assert "simulation.duration_ms to 5.5" in found["too_few"]
     closed = {"loop": {"closed": {"clients": 1, "think_time": {"distribution": "fixed", "value": 1e9}}, "operation": "fast_append"}}
     assert "too_few" not in answer(workload=closed)
 

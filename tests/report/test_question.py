@@ -54,9 +54,9 @@ def scenarios(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 def test_the_answer_begins_with_the_question_and_names_every_scenario(scenarios: Study) -> None:
     first = answer_study(scenarios)[0]
-    assert first.startswith("Success of upkeep, compared with today (")
-    assert all(f"{name} (" in first for name in ("today", "less work", "fewer_writers"))
-    assert ": better with " in first
+    assert first.startswith("Success of upkeep, compared with `today` (")
+    assert all(f"`{name}` (" in first for name in ("today", "less work", "fewer_writers"))
+    assert ": better in " in first
 
 
 def test_the_title_of_a_report_is_the_question_of_its_study(scenarios: Study, tmp_path: Path) -> None:
@@ -102,8 +102,8 @@ def test_along_an_axis_both_ends_are_reported(tmp_path: Path) -> None:
     more = '[axes]\n"workload.ingest.rate" = [2.0, 9.0]\n'
     study = measured(run_study(tmp_path, "success(upkeep)", more + "[scenario.quick.set]\nworkload.upkeep.runtime.value = 50\n"))
     record = answer_study(study)
-    assert record[0].startswith("At ingest rate 9/s, success of upkeep, compared with today (")
-    assert any(sentence.startswith("At ingest rate 2/s, success of upkeep, compared with today (") for sentence in record[:3])
+    assert record[0].startswith("At ingest rate 9/s, success of upkeep, compared with `today` (")
+    assert any(sentence.startswith("At ingest rate 2/s, success of upkeep, compared with `today` (") for sentence in record[:3])
     assert build_report_figures(study)[0].name == "frontier"
     assert "question" not in [figure.name for figure in build_report_figures(study)]
     assert build_figure(study, "question").kind == "line"
@@ -142,6 +142,7 @@ def test_a_report_of_several_experiments_names_the_bottleneck_and_the_first_day_
         "transaction__commit_path": "iceberg",
     }
     study = measured(run_study(tmp_path, "success", BOTTLENECKS, **service))
-    busy, limited = (line for line in warn_study(study) if line.startswith("With "))
-    assert re.match(r"With narrow, the catalog's worker is [\d.]+% busy: the catalog is the bottleneck", busy)
-    assert re.match(r"With (today|wide|narrow), metadata.json reaches the limit of 1 GB on day [\d,]+ if it continues", limited)
+    (busy,) = (line for line in warn_study(study) if line.startswith("Utilization"))
+    (limited,) = (line for line in warn_study(study) if "reaches the limit" in line)
+    assert re.match(r"Utilization of the catalog's worker is [\d.]+% in `narrow`\. The catalog is the bottleneck", busy)
+    assert re.match(r"In `(today|wide|narrow)`, metadata.json reaches the limit of 1 GB on day [\d,]+ if it continues", limited)
