@@ -147,7 +147,7 @@ def test_what_both_have_is_compared_and_the_rest_named(config: Path) -> None:
     b = run_seeds(config, Path("other"), range(1, 5))
     found = data(a, b)
     assert found["paired_seeds"] == {"B": [1, 2, 3]}
-    assert found["warnings"] == ["Compared by 3 common seeds; not used: 0, 4."]
+    assert found["warnings"] == ["Compared by 3 common seeds; omitted: 0, 4."]
 
 
 def test_few_seeds_are_warned_of(config: Path) -> None:
@@ -220,7 +220,7 @@ def test_people_read_a_table_for_each_class(config: Path) -> None:
         (("a.toml", "a.toml", "--fail-if", "sucess < 99%"), "unknown metric 'sucess'; did you mean 'success'?"),
         (("a.toml", "a.toml", "--metric", "speed"), "unknown metric 'speed'; metrics include success, throughput"),
         (("a.toml", "a.toml", "--seeds", "2", "--fail-if", "success(ingst) < 99%"), "B has no ingst; did you mean 'ingest'?"),
-        (("a.toml", "stored", "--set-b", "storage.provider=s3x"), "stored is not a configuration"),
+        (("a.toml", "stored", "--set-b", "storage.provider=s3x"), "stored contains finished runs"),
     ],
 )
 def test_wrong_calls_end_with_2(config: Path, arguments: tuple[str, ...], message: str) -> None:

@@ -22,7 +22,10 @@ from endive.report.phrases import describe_short_run, describe_window, explain_r
             Window(600_000.0, 60_000.0, 590_000.0, "given"),
             "The first 1 min and the last 10 s of 10 min are excluded as requested.",
         ),
-        (Window(600_000.0, 0.0, 600_000.0, "schedule"), "The whole run of 10 min is measured, because its load follows a schedule."),
+        (
+            Window(600_000.0, 0.0, 600_000.0, "schedule"),
+            "The whole run of 10 min is measured, because its load follows a schedule.",
+        ),
         (Window(600_000.0, 0.0, 600_000.0, "runtimes"), "The whole run of 10 min is measured."),
         (
             Window(600_000.0, 300_000.0, 600_000.0, "runtimes", False, 1_378_000.0),

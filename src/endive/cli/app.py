@@ -137,9 +137,11 @@ def _terminate(signal_number: int, frame: FrameType | None) -> None:
 
 def _explained(error: OSError) -> str:
     """Return the file and the error."""
+    from endive.input_files import state
+
     if isinstance(error, FileExistsError | NotADirectoryError):
         return f"{error.filename} is a file, but must be a directory"
-    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+    return state(str(error.filename), error.strerror) if error.filename and error.strerror else str(error)
 
 
 def on_terminal() -> bool:
