@@ -139,7 +139,7 @@ class TestImport:
         even = imported(*closed(2, 600.0, 200), reported=False)
         assert "closed" in even.tree["workload"]["append"]
         assert arrivals(even).high["workload.append.closed"]["clients"] == AS_AT_RANDOM
-        assert "use --reports to distinguish them" in arrivals(even).assumed
+        assert "use --reports to distinguish the two" in arrivals(even).assumed
 
     def test_work_is_part_of_the_time_between_commits(self) -> None:
         made = imported(*closed(1, 1_000.0, 100), operation="replace")

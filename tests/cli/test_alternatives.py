@@ -64,9 +64,9 @@ def test_the_scenarios_of_a_study_are_ordered_by_its_question(study: Path) -> No
     better = verdicts(found)
     assert (better["S3 Express"], better["slower"]) == (True, False)
     assert ranking["best"] == {"name": "S3 Express", "clear": True, "rivals": []}
-    assert found["answer"][0].startswith("Time to commit p50 of ingest, compared with today (")
-    assert "slower (" in found["answer"][0]
-    assert "same_but_for_runtime_of_merge (" in found["answer"][0]
+    assert found["answer"][0].startswith("Time to commit p50 of ingest, compared with `today` (")
+    assert "`slower` (" in found["answer"][0]
+    assert "`same_but_for_runtime_of_merge` (" in found["answer"][0]
     assert found["answer"][1] == "Choose `S3 Express`, which is significantly better than all others (95%)."
 
 
@@ -102,7 +102,7 @@ def test_files_with_names_and_metrics_that_were_asked_for(config: Path) -> None:
     twice = data("a.toml", "a.toml", "a.toml", "--seeds", "3", "--metric", "p50")
     assert [each["name"] for each in twice["sides"]] == ["a.toml (1)", "a.toml (2)", "a.toml (3)"]
     shown = twice["rankings"][0]["order"][0]["shown"]
-    assert twice["answer"][0].endswith(f"no significant difference for a.toml (2) ({shown}) and a.toml (3) ({shown}).")
+    assert twice["answer"][0].endswith(f"no significant difference in `a.toml (2)` ({shown}) and `a.toml (3)` ({shown}).")
 
 
 def test_experiments_of_a_study_are_compared_by_their_scenarios(study: Path) -> None:

@@ -95,7 +95,7 @@ def test_people_read_a_sentence_and_a_table(asked: tuple[Path, Any, str]) -> Non
     ("bounds", "bound", "sentence"),
     [
         (("--from", "0.5", "--to", "1"), "above", "success < 90% is not met up to 1/s"),
-        (("--from", "40", "--to", "80"), "at_or_below", "success < 90% is met at the lowest load of the search, 40/s."),
+        (("--from", "40", "--to", "80"), "at_or_below", "success < 90% is already met at the lowest load of the search, 40/s."),
     ],
 )
 def test_a_range_without_a_crossing_is_an_answer(

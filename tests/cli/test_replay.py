@@ -76,4 +76,4 @@ def test_too_little_to_compare_is_one_sentence(tmp_path: Path) -> None:
     model.write_text(tomli_w.dumps(TREE))
     done = RUN.invoke(app, ["fidelity", str(model), "--against", str(metadata)])
     assert done.exit_code == 2
-    assert "cannot compare" in done.output
+    assert "no operation has at least 20 commits" in done.output

@@ -56,7 +56,7 @@ def _store(provider: str | None, reported: bool) -> Assumption:
     if reported:
         text = "scaled to the duration of commits in the reports"
         return Assumption("latencies", text, {STORE_SCALE: 0.75}, {STORE_SCALE: 1.35})
-    named = f"latencies of {provider}" if provider else "latencies of S3; set --provider for another object store"
+    named = f"profile of {provider}" if provider else "profile of S3; set --provider for another object store"
     return Assumption("latencies", named, {STORE_SCALE: 0.5}, {STORE_SCALE: 2.0})
 
 
