@@ -94,7 +94,7 @@ def test_failures_are_reported_by_empty_slots(model: Path, seen: WrittenTable) -
     assert as_it_was["fraction of failed operations", "overwrite"].verdict != "not close"
     off = compared(model, seen, {"workload.upsert.real_conflict_probability": 1.0})
     assert next(each for each in off if each.measure == "fraction of failed operations").verdict == "not close"
-    assert any("share of failed operations differs" in reason for reason in explain(off))
+    assert any("fraction of failed operations differs" in reason for reason in explain(off))
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_three_modes_fit_no_family_and_keep_their_quantiles() -> None:
     x = modes * np.exp(0.05 * rng.standard_normal(4_000))
     fit = fit_sample(Sample("read", x))
     assert isinstance(fit.family, Empirical)
-    assert "no family fits" in fit.warnings[-1]
+    assert "no distribution family fits" in fit.warnings[-1]
     assert np.quantile(x, [0.2, 0.7, 0.95]) == pytest.approx(fit.family.quantile(np.array([0.2, 0.7, 0.95])), rel=0.05)
 
 
@@ -88,7 +88,7 @@ def test_the_same_value_all_the_time_is_no_error() -> None:
 def test_a_profile_says_what_was_not_measured() -> None:
     rng = np.random.default_rng(11)
     text = profile_text([fit_sample(Sample("read", rng.gamma(5.0, 2.0, 100)))], "mine")
-    assert "# write: not measured: assumed to be as read" in text
+    assert "# write: not measured: the latency of read is used" in text
     assert "# cas: not measured" in text
     assert "uncertain" in text
 

@@ -65,7 +65,7 @@ def test_one_operation_may_be_said_for_a_file(tmp_path: Path) -> None:
     [
         ("op,latency\nget,1\n", "has no known unit"),
         ("op,foo\nget,1\n", "no column looks like a latency"),
-        ("latency_ms\n1\n", "no column has the operation"),
+        ("latency_ms\n1\n", "no column contains the operation"),
         ("op,latency_ms\nreed,1\n", "did you mean 'read'"),
         ("op,latency_ms\nget,fast\n", "row 1: latency_ms is 'fast'"),
         ("op,latency_ms\nget,-1\n", "no latencies"),
