@@ -107,15 +107,15 @@ class TestS3:
         assert (objects(s3), list(tmp_path.iterdir())) == ([], [])
 
     def test_a_bucket_that_is_not_there(self, s3: int) -> None:
-        with pytest.raises(InputError, match="no such bucket"):
+        with pytest.raises(InputError, match="bucket or container does not exist"):
             run_probe(StoreTarget("s3://nobodys-bucket/x"), 3, 10.0)
 
     @pytest.mark.parametrize(
         ("status", "code", "hint"),
         [
-            (403, "AccessDenied", "no permission"),
+            (403, "AccessDenied", "no write permission"),
             (400, "ExpiredToken", "have expired"),
-            (403, "InvalidAccessKeyId", "not accepted"),
+            (403, "InvalidAccessKeyId", "credentials were rejected"),
         ],
     )
     def test_refusals_are_one_sentence(self, s3: int, monkeypatch: pytest.MonkeyPatch, status: int, code: str, hint: str) -> None:
@@ -135,7 +135,7 @@ class TestS3:
     def test_credentials_that_expire_on_the_way_say_what_is_left(self, s3: int, monkeypatch: pytest.MonkeyPatch) -> None:
         with proxy(s3, refusal=(400, "ExpiredToken"), refused_after=6) as url:
             use(monkeypatch, url)
-            with pytest.raises(InputError, match=r"please remove endive-probe-[^ ]+/pointer") as raised:
+            with pytest.raises(InputError, match=r"please delete endive-probe-[^ ]+/pointer") as raised:
                 run_probe(StoreTarget("s3://mine/x", [4096]), 3, 10.0)
         assert "\n" not in str(raised.value)
         assert SECRET not in str(raised.value)
@@ -199,7 +199,7 @@ class TestDirectory:
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
     def test_no_permission_is_one_sentence(self, tmp_path: Path) -> None:
         tmp_path.chmod(0o500)
-        with pytest.raises(InputError, match="no permission"):
+        with pytest.raises(InputError, match="no write permission"):
             run_probe(open_target(str(tmp_path)), 3, 10.0)
 
     def test_what_is_no_directory_is_refused(self, tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ class Stubborn(StoreTarget):
 
 
 def test_what_could_not_be_removed_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="please remove endive-probe-"):
+    with pytest.raises(InputError, match="please delete endive-probe-"):
         run_probe(Stubborn(str(tmp_path)), 1, 10.0)
 
 

@@ -55,7 +55,7 @@ def test_numbers_are_those_of_run(started: tuple[Client, Presets], tmp_path: Pat
     client, starts = started
     events = client.ask(starts.all[0].tree())
     assert [event["name"] for event in events if event["kind"] == "figure" and event["figure"] is None] == []
-    assert "Custom catalog: QueueCatalog of queue_catalog.py, on the reference engine." in events[0]["assumed"]
+    assert "Custom catalog: QueueCatalog in queue_catalog.py, on the reference engine." in events[0]["assumed"]
     (tmp_path / "live.toml").write_text(events[0]["toml"], encoding="utf-8")
     run = strict(invoke("run", str(tmp_path / "live.toml"), "--seed", "0", "--allow-code", "--json", "--out", str(tmp_path)).stdout)
     assert run["provenance"]["engine"] == "reference"
@@ -103,7 +103,7 @@ def test_other_code_is_refused_at_its_key(started: tuple[Client, Presets], addre
     sent = json.loads(text.replace("{bomb}", json.dumps(bomb)[1:-1]))
     status, data = client.post(address, tree={**starts.all[0].tree(), "parts": sent}, name="other")
     assert (status, [problem["key"] for problem in data[0]["problems"]]) == (422, [key])
-    assert "is not run: the page runs only custom components of" in data[0]["error"]
+    assert "is not run: the page runs only the components of" in data[0]["error"]
     assert not ran.exists()
     assert not (client.directory / "other.toml").exists()
 
