@@ -114,7 +114,7 @@ def test_what_is_wrong_is_reported_at_its_key(client: Client) -> None:
 def test_what_would_take_an_hour_is_refused_with_the_estimate(client: Client, duration: Any) -> None:
     status, events = client.post("/api/ask", tree=small(simulation__duration_ms=duration))
     assert status == 422
-    assert "one run would take about" in events[0]["error"]
+    assert "a run would take about" in events[0]["error"]
     assert " d (" in events[0]["error"] or " min (" in events[0]["error"]
     assert events[0]["problems"][0]["key"] == "simulation.duration_ms"
 

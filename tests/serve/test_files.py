@@ -39,7 +39,7 @@ def test_nothing_is_overwritten(client: Client) -> None:
     text = (client.directory / "kept.toml").read_text(encoding="utf-8")
     second, answer = client.post("/api/study", tree=small(transaction__retry=9), name="kept")
     assert (first, second) == (200, 422)
-    assert "exists already" in answer[0]["error"]
+    assert "already exists" in answer[0]["error"]
     assert (client.directory / "kept.toml").read_text(encoding="utf-8") == text
 
 
