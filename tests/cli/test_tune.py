@@ -94,7 +94,7 @@ def test_the_runs_are_announced_before_they_begin_and_not_exceeded(asked: tuple[
     _, data, said = asked
     lines = said.splitlines()
     assert lines[0].startswith(f"8 candidates, at most {data['most_runs']} runs")
-    assert "round 1 of 2: 8 settings" in lines
+    assert "round 1 of 2: 8 candidates" in lines
     assert 0 < data["runs"] <= data["most_runs"]
 
 
@@ -232,7 +232,7 @@ def test_classes_that_differ_are_reported_apart(tmp_path: Path) -> None:
     assert "workload.ingest.retry = " in data["candidate 1"]
     assert "workload.compaction.retry = " in data["candidate 1"]
     assert ", multiplier = " in data["candidate 1"]
-    assert data["today"] == "as in the file"
+    assert data["today"] == "unchanged"
 
 
 def test_what_today_breaks_is_reported_first(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def _with_theory(figures: list[Figure], files: list[Path]) -> list[Figure]:
     if not files:
         return figures
     if len(figures) != 1 or figures[0].kind != "line":
-        raise ReportError("--theory: needs exactly one figure with curves, such as --figure throughput_load")
+        raise ReportError("--theory needs exactly one figure with curves, such as --figure throughput_load")
     return [replace(figures[0], references=(*figures[0].references, *(read_reference(file) for file in files)))]
 
 
