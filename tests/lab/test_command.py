@@ -147,7 +147,7 @@ class TestRivals:
 
     def test_that_never_start_are_reported(self, tmp_path: Path) -> None:
         done = self.run(tmp_path, "pass")
-        assert "Rivals committed no snapshots: db.events was not created." in done.stdout
+        assert "Concurrent writers committed no snapshots: db.events was not created." in done.stdout
 
 
 class TestErrors:

@@ -73,7 +73,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 def test_damaged_provenance_is_named_and_the_rest_goes_on(root: Path, damage: str) -> None:
     experiment = next(iter(find_experiments(root)))
     DAMAGES[damage](experiment.runs[0].directory)
-    assert (StoredRun(experiment.runs[0].directory).problem() or "").startswith("damaged: provenance.json: ")
+    assert (StoredRun(experiment.runs[0].directory).problem() or "").startswith("damaged: provenance.json")
     done = consolidated(root)
     assert [problem.where for problem in done.problems] == [f"{experiment.name} seed 0"]
     assert "provenance.json" in done.problems[0].message
@@ -87,7 +87,7 @@ def test_damaged_provenance_is_named_and_the_rest_goes_on(root: Path, damage: st
 def test_damaged_summaries_are_named(root: Path, text: str) -> None:
     run = next(iter(find_experiments(root))).runs[0]
     (run.directory / "summary.json").write_text(text)
-    assert (results_problem(run) or "").startswith("damaged: summary.json: ")
+    assert (results_problem(run) or "").startswith("damaged: summary.json")
     assert invoke("experiments", "verify", str(root)).exit_code == 1
 
 
