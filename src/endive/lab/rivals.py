@@ -111,7 +111,7 @@ def keep_committing(
         try:
             running.result(timeout=_END_S)
         except (CatalogError, StoreError) as error:
-            note(f"rivals stopped before the end of the plan: {error}")
+            note(f"the concurrent writers stopped before the end of their plan: {error}")
         except (CancelledError, TimeoutError):
             pass
 
