@@ -159,16 +159,14 @@ def _show(output: Output, opened: Lab, files: Sequence[Path], code: int, tables:
     commits = summarize_commits(own)
     rows = [_commit_row(name, group) for name, group in _groups(commits).items()]
     header = (
-        *("commits", "committed", "attempts per commit", "409", "lost responses"),
+        *("commits", "committed", "attempts per commit", "409", "lost"),
         *("time to commit, p50", "p95", "mean", "metadata", "commit requests", "other"),
     )
     if rows:
         output.text("")
         output.table("Commits to the catalog", header, rows)
     output.text("")
-    output.table(
-        "Requests", ("service", "operation", "requests", "conflicts", "rejected", "lost responses", "mean"), _request_rows(own)
-    )
+    output.table("Requests", ("service", "operation", "requests", "conflicts", "rejected", "lost", "mean"), _request_rows(own))
     rival_commits = len(requests) - len(own)
     findings = check_history(own)
     output.text(*(each.sentence for each in findings))

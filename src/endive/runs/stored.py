@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from endive.config.sweep_file import KEPT_ROWS, KeptRows
-from endive.input_files import UnreadableError, read_toml
+from endive.input_files import UnreadableError, read_toml, state
 from endive.output_files import checksum, find_leftovers
 from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, hash_of, is_experiment, is_seed, label_of, scratch_directory
 from endive.runs.records import ExperimentName, RecordError, read_provenance
@@ -145,7 +145,7 @@ class StoredExperiment:
         try:
             read_toml(self.directory / CONFIG)
         except UnreadableError as error:
-            found.append(f"{CONFIG}: {'is missing' if error.missing else error}")
+            found.append(state(CONFIG, "is missing" if error.missing else str(error)))
         strange = [entry.name for entry in self._entries if entry.name.isnumeric() and not is_seed(entry.name)]
         others = [entry.name for entry in self.directory.iterdir() if is_seed(entry.name) and not entry.is_dir()]
         return [

@@ -17,7 +17,7 @@ import tomli_w
 from pydantic import Field, model_validator
 
 from endive.config.sweep_file import SCENARIO, Sweep
-from endive.input_files import UnreadableError, leading_comment, read_toml
+from endive.input_files import UnreadableError, leading_comment, read_toml, state
 from endive.output_files import is_living, this_writer, write_text
 from endive.runs.layout import CONFIG, label_of, run_directory, study_file, study_plan, study_plans
 from endive.runs.plan import SweepPlan
@@ -148,7 +148,7 @@ def find_damaged_studies(root: Path, now: float) -> list[tuple[str, str]]:
             problems.append((path.stem, f"damaged: {error}"))
             continue
         except UnreadableError as error:
-            problems.append((path.stem, f"damaged: {study_file(root, record.label).name}: {error}"))
+            problems.append((path.stem, f"damaged: {state(study_file(root, record.label).name, str(error))}"))
         progress = progress_of(root, record, now)
         if progress.done < progress.total and not is_living(record.writer):
             missing = f"{progress.total - progress.done:,} of its {progress.total:,} runs have no results"
