@@ -158,7 +158,7 @@ def test_progress_is_reported_in_lines_where_there_is_no_terminal() -> None:
     lines = ProgressLines(said.append, 30.0, lambda: next(clock))
     for done, share in ((0, 0.0), (0, 0.0), (1, 0.2), (2, 0.25), (10, 1.0)):
         lines.update(Progress(done, 10, share))
-    assert said == ["0 of 10 runs after 31 s", "2 of 10 runs after 62 s, about 3.1 min left"]
+    assert said == ["0 of 10 runs after 31 s", "2 of 10 runs after 62 s, about 3.1 min remaining"]
 
 
 def test_a_sweep_that_does_not_fit_on_the_disk_is_refused_before_it_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
