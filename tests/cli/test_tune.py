@@ -323,3 +323,38 @@ def test_wrong_calls_end_with_2_and_write_nothing(tmp_path: Path, arguments: tup
     assert result.exit_code == 2
     assert message in result.stderr
     assert files(tmp_path) == {"load.toml"}
+
+
+INTERVAL = """
+[simulation]
+duration_ms = "30min"
+
+[storage]
+provider = "s3"
+
+[catalog]
+type = "service"
+
+[transaction]
+commit_path = "iceberg"
+retry_policy = "iceberg"
+
+[workload.ingest]
+writers = 12
+every = "1min"
+operation = "fast_append"
+runtime = { median = "3s", sigma = 0.4 }
+"""
+
+
+def test_a_better_candidate_that_may_not_meet_the_condition_is_named(tmp_path: Path) -> None:
+    """It was said not to differ significantly, although its freshness is a third of the current one."""
+    (tmp_path / "load.toml").write_text(INTERVAL)
+    question = ("--for", "freshness_p95(ingest)", "--subject-to", "success(ingest) >= 99.9%", "--search", "interval", "--quick")
+    answer = strict(invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"), "--json").stdout)["answer"]
+    assert answer[0] == (
+        "No clear winner: no candidate that meets success(ingest) >= 99.9% improves freshness_p95_ms(ingest) significantly over "
+        "the current settings."
+    )
+    (runner_up,) = [each for each in answer if each.startswith("Runner-up")]
+    assert runner_up.endswith("it may not meet success(ingest) >= 99.9%; raise --seeds or simulation.duration_ms.")

@@ -157,9 +157,12 @@ def _describe_runner_up(question: TuningQuestion, outcome: Tuned) -> list[str]:
         return []
     second = min(others, key=lambda each: outcome.finals[each].order)
     found, advantage = outcome.finals[second], outcome.advantages[second]
-    broken = [each.text for each, verdict in zip(question.conditions, found.verdicts, strict=True) if verdict == "fails"]
+    verdicts = list(zip(question.conditions, found.verdicts, strict=True))
+    broken, unclear = ([each.text for each, verdict in verdicts if verdict == wanted] for wanted in ("fails", "open"))
     if broken:
         reason = f"it does not meet {join_names(broken)}"
+    elif unclear and outcome.best is not None and found.condition_rank > outcome.finals[outcome.best].condition_rank:
+        reason = f"it may not meet {join_names(unclear)}; raise --seeds or simulation.duration_ms"
     elif advantage.clear:
         reason = f"compared with it, the best candidate has {describe_advantage(question, advantage, found)}"
     else:
@@ -188,7 +191,8 @@ def _recommend(question: TuningQuestion, outcome: Tuned, best: int) -> list[str]
     objective = str(question.objective)
     name = question.candidates[best].name
     if best == TODAY or (best == ICEBERG and question.same_references):
-        return [f"No clear winner: no candidate improves {objective} significantly over the current settings."]
+        able = f" that meets {join_names([each.text for each in question.conditions])}" if question.conditions else ""
+        return [f"No clear winner: no candidate{able} improves {objective} significantly over the current settings."]
     recommendation = f"{name}: {list_settings(question, best)}."
     if outcome.alone_keeps(TODAY):
         verdicts = zip(question.conditions, outcome.finals[TODAY].verdicts, strict=True)
