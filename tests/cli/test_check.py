@@ -93,4 +93,4 @@ def test_runs_without_a_trace_are_counted(folder: Path) -> None:
     path.unlink()
     done = CliRunner().invoke(app, ["experiments", "check"])
     assert done.exit_code == 0
-    assert "0 histories checked, 0 problems; 1 runs have no trace" in done.output
+    assert "0 histories checked, 0 problems; 1 without a trace" in done.output

@@ -135,6 +135,12 @@ def test_a_log_range_has_its_bounds_and_one_ratio(first: float, last: float, poi
     assert ratios == pytest.approx([ratios[0]] * len(ratios), rel=1e-6)
 
 
+def test_a_number_of_seeds_needs_no_quotes(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text('[sweep]\nseeds = 2\n[base.simulation]\nduration_ms = 10\n[axes]\n"storage.provider" = ["s3"]\n')
+    assert Sweep(path).seeds == (0, 1)
+
+
 def test_seeds() -> None:
     assert parse_seeds("4") == (0, 1, 2, 3)
     assert parse_seeds("2-5") == (2, 3, 4, 5)
@@ -150,7 +156,8 @@ def test_seeds() -> None:
         ('[sweep]\n[axes]\n"storage.provder" = ["s3"]', "storage.provder: unknown key; did you mean 'provider'?"),
         ('[sweep]\n[axes]\n"workload.w.rate" = []', "`axes.workload.w.rate` must have at least one value"),
         ('[sweep]\n[axes]\n"workload.w.rate" = { from = 5, to = 1, step = 1 }', "must have at least one value"),
-        ('[sweep]\n[axes]\n"workload.w.rate" = { from = 1, to = 5 }', "needs points or step, but not both"),
+        ('[sweep]\n[axes]\n"workload.w.rate" = { from = 1, to = 5 }', "a range needs points or step"),
+        ('[sweep]\n[axes]\n"workload.w.rate" = { from = 1, to = 5, points = 2, step = 1 }', "exclude each other"),
         ('[sweep]\n[axes]\n"workload.w.rate" = { from = 0, to = 5, points = 3, scale = "log" }', "from and to above 0"),
         ('[sweep]\n[axes]\n"workload.w.rate" = [1]\n[[zip]]\n"workload.w.rate" = [1]', "is varied twice"),
         ('[sweep]\n[[zip]]\n"a" = [1]\n"b" = [1, 2]', "needs lists of the same length"),

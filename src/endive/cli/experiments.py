@@ -13,7 +13,7 @@ import typer
 
 from endive.cli.app import EXIT_FAILED, EXIT_USAGE, JsonFlag, app, command, fail, refuse
 from endive.cli.options import ROOT, RootArgument
-from endive.formatting import format_duration
+from endive.formatting import format_count, format_duration
 from endive.runs.layout import CONFIG, RESULTS, TRACE
 
 if TYPE_CHECKING:
@@ -216,7 +216,8 @@ def check(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
         output.result({"checked": checked, "without_trace": untraced, "problems": problems, "reported_wrongly": wrong})
         for each in problems:
             output.error(f"{each['experiment']} seed {each['seed']}: {each['problem']}")
-        output.text(f"{checked} histories checked, {len(problems)} problems; {untraced} runs have no trace")
+        counted = "1 history" if checked == 1 else f"{checked:,} histories"
+        output.text(f"{counted} checked, {format_count(len(problems), 'problem')}; {untraced:,} without a trace")
         if wrong:
             output.text(
                 f"{len(wrong)} commits were reported incorrectly or applied twice, because responses were "

@@ -103,7 +103,7 @@ def _problem(item: Any, tree: Tree, model: type[BaseModel], aliases: Sequence[st
     message = item["msg"].removeprefix("Value error, ").removeprefix("Input ")
     if kind == "literal_error" and isinstance(value, str):
         allowed = [word.strip("'") for word in item["ctx"]["expected"].replace(" or ", ", ").split(", ")]
-        message += closest(value, allowed)
+        message += closest(value, allowed) if len(allowed) > 1 else ""
     return Problem(key, message[:1].lower() + message[1:], shown)
 
 

@@ -72,8 +72,10 @@ class Range(StudySection):
 
     @model_validator(mode="after")
     def _check(self) -> Range:
-        if (self.points is None) == (self.step is None):
-            raise ValueError("a range needs points or step, but not both")
+        if self.points is None and self.step is None:
+            raise ValueError("a range needs points or step")
+        if self.points is not None and self.step is not None:
+            raise ValueError("points and step of a range exclude each other")
         if self.scale == "log" and (self.points is None or self.first <= 0 or self.last <= 0):
             raise ValueError("a log range needs points, and from and to above 0")
         if self.step is not None and (self.last - self.first) / self.step > MOST_VALUES:
@@ -106,7 +108,7 @@ def _tidy(value: float) -> float | int:
 Axis = list[Any] | Range
 Axes = dict[str, Axis]
 Seeds = (
-    Annotated[str, Field(pattern=r"^[0-9]+(-[0-9]+)?$")]
+    Annotated[str, BeforeValidator(lambda given: str(given) if type(given) is int else given), Field(pattern=r"^[0-9]+(-[0-9]+)?$")]
     | Annotated[list[Annotated[int, Field(ge=0, le=MAX_SEED)]], Field(min_length=1, max_length=MOST_VALUES)]
 )
 

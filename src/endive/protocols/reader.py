@@ -81,7 +81,7 @@ def find_protocol(name: str) -> ProtocolFile:
     if name not in builtin_names():
         from endive.config.errors import nearest
 
-        raise ConfigError("commit_path", [Problem("", f"unknown protocol; {nearest(name, builtin_names())}", name)])
+        raise ConfigError(name, [Problem("", f"unknown protocol; {nearest(name, builtin_names())}")])
     return _builtin(name)
 
 
