@@ -62,7 +62,7 @@ def load(config: Config, overrides: Mapping[str, Any] | None = None) -> Configur
         The checked configuration.
 
     Raises:
-        ConfigError: The configuration is not valid; the message lists every problem.
+        ConfigError: If the configuration is not valid; the message lists every problem.
 
     Example:
         ```python
@@ -116,8 +116,8 @@ def run(
         The measured runs.
 
     Raises:
-        ConfigError: The configuration is not valid.
-        PipelineError: A run failed.
+        ConfigError: If the configuration is not valid.
+        PipelineError: If a run failed.
 
     Example:
         ```python
@@ -171,9 +171,9 @@ def sweep(
         The measured runs.
 
     Raises:
-        ConfigError: The configuration or an axis is not valid.
-        SessionError: Spark cannot be started.
-        PipelineError: A run failed.
+        ConfigError: If the configuration or an axis is not valid.
+        SessionError: If Spark cannot be started.
+        PipelineError: If a run failed.
 
     Example:
         ```python
@@ -223,7 +223,7 @@ def compare(
         The comparison.
 
     Raises:
-        ConfigError: A configuration or a metric is not valid.
+        ConfigError: If a configuration or a metric is not valid.
 
     Example:
         ```python
@@ -280,7 +280,7 @@ def frontier(
         The load with its 95% interval.
 
     Raises:
-        ConfigError: The configuration, the key or the condition is not valid.
+        ConfigError: If the configuration, the key or the condition is not valid.
 
     Example:
         ```python
@@ -345,7 +345,7 @@ def tune(
         The best settings, compared with the current ones and with Iceberg's defaults.
 
     Raises:
-        ConfigError: The configuration, the metric or the condition is not valid.
+        ConfigError: If the configuration, the metric or the condition is not valid.
 
     Example:
         ```python

@@ -112,7 +112,7 @@ class Configuration:
             values: Values by key, such as ``{"storage.provider": "s3x"}``.
 
         Raises:
-            ConfigError: A key does not exist, or its value is not valid.
+            ConfigError: If a key does not exist, or its value is not valid.
         """
         from endive.config.load import with_override
 
@@ -204,7 +204,7 @@ class Chart:
             title: Whether to print the title above the figure.
 
         Raises:
-            ReportError: The format is unknown, or the figure does not fit into the size.
+            ReportError: If the format is unknown, or the figure does not fit into the size.
         """
         path = Path(path)
         kind = path.suffix.lstrip(".").lower()
@@ -279,7 +279,7 @@ class Study(_Answer):
         cooldown_ms: Cool-down at the end of the run, excluded from all metrics.
 
     Raises:
-        ReportError: There are no results at the path.
+        ReportError: If there are no results at the path.
 
     Example:
         ```python
@@ -337,7 +337,7 @@ class Study(_Answer):
                 all runs; this can be large).
 
         Raises:
-            ValueError: There is no such table.
+            ValueError: If there is no such table.
         """
         if table == _OVERVIEW_TABLE:
             return self._make_overview()
@@ -359,7 +359,7 @@ class Study(_Answer):
         """Return a figure by name; by default the most informative one.
 
         Raises:
-            ReportError: No figure has this name, or the study has no data for it; ``figures`` lists those that it has.
+            ReportError: If no figure has this name, or the study has no data for it; ``figures`` lists those that it has.
         """
         if name is not None:
             return Chart(build_figure(self._data, name))
@@ -451,7 +451,7 @@ class Comparison(_Answer):
             metric: A metric of the table, such as ``throughput_per_s``.
 
         Raises:
-            ReportError: The metric is not part of the comparison.
+            ReportError: If the metric is not part of the comparison.
         """
         table = self.to_pandas()
         chosen = table[(table["metric"] == metric) & (table["workload_class"] == ALL)]

@@ -51,8 +51,8 @@ def check_run(tree: dict[str, Any]) -> None:
     """Run a configuration on the reference engine and check the invariants of its rows and of its history.
 
     Raises:
-        RowError: A row violates an invariant.
-        AssertionError: The history violates one.
+        RowError: If a row violates an invariant.
+        AssertionError: If the history violates one.
     """
     document = check_document(tree, "generated")
     config = build_simulation_config(document)

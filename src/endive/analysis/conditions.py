@@ -119,7 +119,7 @@ def parse_condition(text: str, metrics: Sequence[str], source: str, *, relative:
         relative: Allow ``of A``.
 
     Raises:
-        ConfigError: The condition is not valid.
+        ConfigError: If the condition is not valid.
     """
     found = _CONDITION.fullmatch(text)
     if found is None:
@@ -149,7 +149,7 @@ def parse_subject(text: str, metrics: Sequence[str], source: str) -> Subject:
     """Parse a metric, optionally with a class or with a class and an operation.
 
     Raises:
-        ConfigError: The text is not valid; the error names ``source``.
+        ConfigError: If the text is not valid; the error names ``source``.
     """
     found = re.fullmatch(_SUBJECT, text, re.VERBOSE)
     if found is None:
@@ -162,7 +162,7 @@ def parse_question(text: str, classes: Collection[str], source: str) -> Subject:
     """Parse a question such as ``success(compaction)``.
 
     Raises:
-        ConfigError: The metric does not exist, or ``classes`` does not include the class; the error names ``source``.
+        ConfigError: If the metric does not exist, or ``classes`` does not include the class; the error names ``source``.
     """
     subject = parse_subject(text, RATES, source)
     if subject.workload_class not in (*classes, ALL):

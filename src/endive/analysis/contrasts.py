@@ -59,7 +59,7 @@ def paired_difference(a: Sequence[float], b: Sequence[float], confidence: float 
     mean of ``a``.
 
     Raises:
-        ValueError: There are no values, or the numbers of values of A and B differ.
+        ValueError: If there are no values, or the numbers of values of A and B differ.
     """
     first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
     n = len(first)
@@ -169,7 +169,7 @@ def against_baseline(
             of ``confidence_of_each``.
 
     Raises:
-        ValueError: A value is not finite, or an alternative and the baseline do not have the same number of values.
+        ValueError: If a value is not finite, or an alternative and the baseline do not have the same number of values.
     """
     _check(baseline, alternatives)
     confidence = confidence_of_each(len(alternatives))
@@ -198,7 +198,7 @@ def best_of(alternatives: Mapping[str, Sequence[float]], metric: str, *, least_w
     leads. ``metric`` determines whether higher or lower values are better.
 
     Raises:
-        ValueError: The metric has no direction, a value is not finite, there are no alternatives, or their numbers of
+        ValueError: If the metric has no direction, a value is not finite, there are no alternatives, or their numbers of
             values differ.
     """
     more = more_is_better(metric)

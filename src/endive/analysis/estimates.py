@@ -90,7 +90,7 @@ def share_estimate(successes: Sequence[float], trials: Sequence[int], confidence
     Seeds without trials are not counted. The commits in a window may exceed the size of its cohort; the share is then 1.
 
     Raises:
-        ValueError: There are no trials.
+        ValueError: If there are no trials.
     """
     pairs = [(count, total) for count, total in zip(successes, trials, strict=True) if total > 0]
     if not pairs:

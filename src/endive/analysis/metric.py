@@ -69,7 +69,7 @@ def more_is_better(name: str) -> bool | None:
     """Return whether higher values of a metric are better; None if neither direction is.
 
     Raises:
-        ValueError: The metric has no record.
+        ValueError: If the metric has no record.
     """
     better = get_metric(name).better
     return None if better is None else better == "higher"

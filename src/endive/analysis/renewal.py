@@ -114,7 +114,7 @@ def predict_commits(rate_per_s: float, attempts: Attempts, max_retries: int) -> 
         max_retries: Maximum number of retries per transaction.
 
     Raises:
-        ValueError: The rate is not positive, or there are no windows.
+        ValueError: If the rate is not positive, or there are no windows.
     """
     if not rate_per_s > 0.0:
         raise ValueError(f"the rate is {rate_per_s}, but must be greater than 0")

@@ -65,7 +65,7 @@ def choose_subjects(asked: Sequence[Subject], precision: Precision, source: str)
     """Return the metrics that need the precision: the requested metrics, or success and p95.
 
     Raises:
-        ConfigError: A precision in percentage points is requested of a metric that is not a share.
+        ConfigError: If a precision in percentage points is requested of a metric that is not a share.
     """
     if not asked:
         return tuple(each for each in DEFAULT_SUBJECTS if is_share(each.metric) or not precision.shares_only)

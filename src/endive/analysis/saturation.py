@@ -126,7 +126,7 @@ def saturation(curve: Sequence[LoadPoint]) -> Saturation:
     ``endive frontier``, and ends at the first load at which the criterion is significant.
 
     Raises:
-        ValueError: The curve has no points.
+        ValueError: If the curve has no points.
     """
     if not curve:
         raise ValueError("a curve needs at least one point")

@@ -32,7 +32,7 @@ def predict(config: SimulationConfig) -> Prediction:
     """Predict throughput, success and attempts of a configuration at its load.
 
     Raises:
-        NotPredictableError: The theory does not cover the configuration.
+        NotPredictableError: If the theory does not cover the configuration.
     """
     cls = _only_class(config)
     pointers = _pointers(config, cls)
@@ -49,7 +49,7 @@ class Curve:
         """Return the load of a configuration and its predicted throughput, both per second.
 
         Raises:
-            NotPredictableError: The theory does not cover the configuration.
+            NotPredictableError: If the theory does not cover the configuration.
         """
         config = build_simulation_config(document, seed_override=0)
         key = document.model_dump_json(exclude={"experiment": True, "workload": {"__all__": {"rate"}}})

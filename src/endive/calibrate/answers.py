@@ -77,7 +77,7 @@ def simulate(path: Path, overrides: Mapping[str, Any], seeds: Sequence[int] = SE
     """Run a configuration with each seed and return all rows, with the seed as a column.
 
     Raises:
-        TooMuchWorkError: The runs have more transactions than fit into memory.
+        TooMuchWorkError: If the runs have more transactions than fit into memory.
     """
     with _replications(path, overrides, len(seeds), keep_rows=True) as (document, replications):
         replications.simulate(document, seeds)
@@ -91,7 +91,7 @@ def measure(path: Path, overrides: Mapping[str, Any], seeds: Sequence[int] = SEE
     """Run a configuration with each seed and return the outcome of each class.
 
     Raises:
-        TooMuchWorkError: The runs exceed the largest number of transactions of an answer.
+        TooMuchWorkError: If the runs exceed the largest number of transactions of an answer.
     """
     with _replications(path, overrides, len(seeds)) as (document, replications):
         runs = replications.measure(document, seeds)

@@ -67,7 +67,7 @@ class Probe:
         """Record the latency of a conditional request that has to be rejected.
 
         Raises:
-            InputError: The request succeeds; ``otherwise`` is the message.
+            InputError: If the request succeeds; ``otherwise`` is the message.
         """
 
         def rejected() -> None:
@@ -115,7 +115,7 @@ def run_probe(target: Target, count: int, seconds: float, clock: Callable[[], fl
     ``clock`` returns seconds.
 
     Raises:
-        InputError: The target cannot be probed.
+        InputError: If the target cannot be probed.
     """
     probe = Probe(clock=clock)
     deadline = clock() + seconds

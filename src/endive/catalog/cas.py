@@ -20,7 +20,7 @@ class CASCatalog(StoredCatalog):
     JDBC).
 
     Raises:
-        UnsupportedOperationError: The object store does not support compare-and-swap.
+        UnsupportedOperationError: If the object store does not support compare-and-swap.
     """
 
     needs_cas: ClassVar[bool] = True

@@ -139,8 +139,8 @@ def override(document: Tree, key: str, value: Any) -> Tree:
     An Iceberg table property (``commit.retry.num-retries``) applies to all classes and overrides their settings.
 
     Raises:
-        KeyError: A parent of the key is not a table.
-        UnknownClassError: The document does not have the class of the key.
+        KeyError: If a parent of the key is not a table.
+        UnknownClassError: If the document does not have the class of the key.
     """
     if key in _PROPERTIES:
         section, meaning = _PROPERTIES[key]

@@ -46,7 +46,7 @@ def load_simulation_config(
         overrides: Dotted keys to set before the file is checked, such as ``{"transaction.retry": 4}``.
 
     Raises:
-        ConfigError: The configuration is invalid; the message names every problem.
+        ConfigError: If the configuration is invalid; the message names every problem.
     """
     return build_simulation_config(load_document(config_path, overrides), seed_override=seed_override)
 

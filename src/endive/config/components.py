@@ -104,7 +104,7 @@ def load_class(kind: str, part: ComponentSection) -> type[Any]:
     """Run the code of a custom component and return its class.
 
     Raises:
-        ConfigError: Code is not permitted, or the class does not exist or has the wrong base class.
+        ConfigError: If code is not permitted, or the class does not exist or has the wrong base class.
     """
     if not code_is_allowed():
         raise ConfigError(_SOURCE, [Problem(f"parts.{kind}.code", ASKED)])
@@ -142,7 +142,7 @@ def make_component(kind: str, part: ComponentSection, offered: Mapping[str, Any]
     """Create a custom component with its options and those ``offered`` arguments that its class has parameters for.
 
     Raises:
-        ConfigError: The class cannot be created with these arguments.
+        ConfigError: If the class cannot be created with these arguments.
     """
     made = load_class(kind, part)
     wanted = inspect.signature(made).parameters

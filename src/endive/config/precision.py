@@ -52,7 +52,7 @@ def parse_precision(text: str, source: str, most_seeds: int | None = None) -> Pr
         most_seeds: Largest number of seeds; by default 100.
 
     Raises:
-        ConfigError: The text is not a precision above 0 and below 100%.
+        ConfigError: If the text is not a precision above 0 and below 100%.
     """
     found = _PRECISION.fullmatch(text.strip())
     value = float(found["number"]) / 100.0 if found is not None else 0.0

@@ -250,7 +250,7 @@ class Sweep:
         """Yield the values of the axes with the checked configuration, in the order of the file.
 
         Raises:
-            ConfigError: At least one configuration is invalid; raised after the last with all problems.
+            ConfigError: If at least one configuration is invalid; raised after the last with all problems.
         """
         base, directory = base_of(self.path, self._file.sweep.base, self._file.base)
         problems: dict[str, Problem] = {}

@@ -39,8 +39,8 @@ def read_trace(path: Path) -> tuple[Submission, ...]:
     """Read a trace.
 
     Raises:
-        TraceError: the content is invalid.
-        OSError: the file does not exist or is not readable.
+        TraceError: If the content is invalid.
+        OSError: If the file does not exist or is not readable.
     """
     status = path.stat()
     return _read(path, status.st_mtime_ns, status.st_size)

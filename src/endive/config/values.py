@@ -34,7 +34,7 @@ def duration_ms(value: Any) -> Any:
     """Convert text such as ``"90s"`` to milliseconds; return any other value unchanged.
 
     Raises:
-        ValueError: the text is not a duration; the message suggests the nearest valid form.
+        ValueError: If the text is not a duration; the message suggests the nearest valid form.
     """
     if not isinstance(value, str):
         return value

@@ -27,7 +27,7 @@ def child_process(
     """Start a command, and end it when the block ends.
 
     Raises:
-        LabError: The command cannot be started.
+        LabError: If the command cannot be started.
     """
     try:
         child = subprocess.Popen(list(command), env={**os.environ, **environment}, stdout=stdout, stderr=stderr)

@@ -26,7 +26,7 @@ def listen(port: int = 0) -> Iterator[socket.socket]:
     """Open a listening socket on the loopback interface, by default on a free port.
 
     Raises:
-        OSError: The port is taken.
+        OSError: If the port is taken.
     """
     # IPPROTO_TCP: asyncio then disables Nagle's algorithm, which delays responses by up to 40 ms
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:

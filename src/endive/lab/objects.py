@@ -101,7 +101,7 @@ class ObjectStore:
         most_bytes: Maximum number of bytes of all objects and unfinished uploads in memory.
 
     Raises:
-        LabError: The directory cannot be used.
+        LabError: If the directory cannot be used.
     """
 
     def __init__(self, directory: Path | None = None, most_bytes: int = 2**30) -> None:

@@ -156,7 +156,7 @@ class Observer:
             seed: Seed of these numbers.
 
         Raises:
-            LabError: The command fails, or makes no commit that the lab can observe.
+            LabError: If the command fails, or makes no commit that the lab can observe.
         """
         with self.open_lab(max((*counts, _FARTHEST))) as lab:
             observation = self.observe_in(lab, counts)

@@ -150,8 +150,8 @@ def open_lab(settings: LabSettings, clients: Sequence[str] = (), gate: Gate = pa
         gate: Function that can hold a request before it is served.
 
     Raises:
-        LabError: PyIceberg is not installed, or the directory cannot be used.
-        OSError: A port is taken.
+        LabError: If PyIceberg is not installed, or the directory cannot be used.
+        OSError: If a port is taken.
     """
     try:
         from endive.lab.rest_api import RestApi

@@ -60,7 +60,7 @@ def read_requests(path: Path) -> list[RecordedRequest]:
     """Return the requests of a recording.
 
     Raises:
-        LabError: The file is not a recording of the lab.
+        LabError: If the file is not a recording of the lab.
     """
     try:
         rows = pq.read_table(path, columns=COLUMNS.names).cast(COLUMNS).to_pylist()

@@ -50,7 +50,7 @@ def plan_rivals(document: Document, job: str | None = None, seed: int | None = N
     The job is simulated as well, so that the concurrent writers lose as many races as in production.
 
     Raises:
-        LabError: There is no such class, or no other class.
+        LabError: If there is no such class, or no other class.
     """
     if job is not None and job not in document.workload:
         raise LabError(f"--job {job}: unknown class; the classes of the file are {', '.join(document.workload) or 'none'}")

@@ -107,7 +107,7 @@ def consolidate(root: Path, sessions: Sessions, *, tasks: int | None = None, rep
         report: Called with the number of finished tasks and of all tasks.
 
     Raises:
-        PipelineError: There is no finished run, or another consolidation is running.
+        PipelineError: If there is no finished run, or another consolidation is running.
     """
     inventory = take_inventory(root)
     inventory.require_rows(root)

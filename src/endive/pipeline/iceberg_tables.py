@@ -107,7 +107,7 @@ def parse_target(text: str) -> TableTarget:
     """Parse ``CATALOG.NAMESPACE.TABLE``; a namespace may have several parts.
 
     Raises:
-        PipelineError: The text has fewer than three parts, or PyIceberg is not installed.
+        PipelineError: If the text has fewer than three parts, or PyIceberg is not installed.
     """
     catalog, _, rest = text.partition(".")
     namespace, _, name = rest.rpartition(".")
@@ -120,7 +120,7 @@ def open_catalog(target: TableTarget) -> Catalog:
     """Open the catalog of a target by PyIceberg's configuration.
 
     Raises:
-        PipelineError: PyIceberg is not installed, or the catalog cannot be opened.
+        PipelineError: If PyIceberg is not installed, or the catalog cannot be opened.
     """
     try:
         from pyiceberg.catalog import load_catalog
@@ -153,7 +153,7 @@ def export_study(
         report: Called with the number of finished tasks and of all tasks.
 
     Raises:
-        PipelineError: There is no finished run, or a table cannot be written.
+        PipelineError: If there is no finished run, or a table cannot be written.
     """
     inventory = take_inventory(root)
     inventory.require_rows(root)

@@ -29,7 +29,7 @@ def java_home() -> Path:
     """Return the home of a Java runtime that Spark supports.
 
     Raises:
-        NoJavaError: There is none.
+        NoJavaError: If there is none.
     """
     for home in _installed():
         version = _recorded_version(home) or java_version(home / "bin" / "java")

@@ -82,7 +82,7 @@ def measure_study(
         report: Called with the number of finished tasks and of all tasks.
 
     Raises:
-        PipelineError: No run can be used, or the options leave nothing of a run.
+        PipelineError: If no run can be used, or the options leave nothing of a run.
     """
     taken = take_inventory(root)
     check_options(taken, options)
@@ -93,7 +93,7 @@ def assemble_study(root: Path, options: MetricsOptions) -> MeasuredStudy | None:
     """Write the tables from rows that the tasks of a sweep have measured; None if some runs still have to be measured.
 
     Raises:
-        PipelineError: There is no finished run, or the options leave nothing of a run.
+        PipelineError: If there is no finished run, or the options leave nothing of a run.
     """
     taken = take_inventory(root)
     check_options(taken, options)
@@ -135,7 +135,7 @@ def current_tables(root: Path, sessions: Sessions, asked: MetricsOptions | None 
         asked: Options of measuring; by default those of the last time.
 
     Raises:
-        PipelineError: No run can be used.
+        PipelineError: If no run can be used.
     """
     options = asked or last_options(root)
     taken = take_inventory(root)

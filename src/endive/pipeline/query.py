@@ -30,7 +30,7 @@ def transactions(spark: SparkSession, root: Path, inventory: Inventory) -> DataF
     """Return the rows of all runs, with experiment, seed and parameters; null for parameters that an experiment does not have.
 
     Raises:
-        PipelineError: The rows of a run were not all kept.
+        PipelineError: If the rows of a run were not all kept.
     """
     inventory.require_rows(root)
     from pyspark.sql import functions as F  # noqa: N812
@@ -70,7 +70,7 @@ def query(spark: SparkSession, root: Path, inventory: Inventory, sql: str, limit
     """Return the rows of a query, at most ``limit``, and whether there are more.
 
     Raises:
-        PipelineError: Spark rejects the query.
+        PipelineError: If Spark rejects the query.
     """
     from pyspark.logger import PySparkLogger
 

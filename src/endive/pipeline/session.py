@@ -93,7 +93,7 @@ class StartingSession:
         """Wait for the session.
 
         Raises:
-            SessionError: Spark cannot be started; the message contains the remedy.
+            SessionError: If Spark cannot be started; the message contains the remedy.
         """
         self.begin()
         assert self._session is not None
@@ -140,7 +140,7 @@ def spark_session(options: SparkOptions | None = None, app: str = "endive") -> I
     """Start a session for the block.
 
     Raises:
-        SessionError: Spark cannot be started; the message contains the remedy.
+        SessionError: If Spark cannot be started; the message contains the remedy.
     """
     with starting_session(options, app) as starting:
         yield starting.get()
@@ -224,7 +224,7 @@ def _prepare_pyspark() -> None:
     """Check the release of pyspark and suppress its noise.
 
     Raises:
-        SessionError: The release is not supported.
+        SessionError: If the release is not supported.
     """
     oldest, newest = PYSPARK_BOUNDS
     installed = metadata.version("pyspark")

@@ -74,7 +74,7 @@ def find_protocol(name: str) -> ProtocolFile:
     """Return a built-in protocol by its name, or that of a file by its path.
 
     Raises:
-        ConfigError: There is no such protocol, or its file is invalid; the message names every problem.
+        ConfigError: If there is no such protocol, or its file is invalid; the message names every problem.
     """
     if name.endswith(".toml"):
         return load_protocol(Path(name))

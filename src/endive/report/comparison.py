@@ -245,7 +245,7 @@ def compare_sides(
         corrected: Number of simultaneous intervals (Bonferroni). Default: all comparisons.
 
     Raises:
-        ValueError: There are fewer than two sides.
+        ValueError: If there are fewer than two sides.
     """
     if len(sides) < 2:
         raise ValueError("an alternative needs a baseline")

@@ -122,7 +122,7 @@ def read_reference(file: Path) -> Reference:
     """Read a curve from a CSV file with the columns ``x`` and ``y``; its label is the name of the file.
 
     Raises:
-        ReportError: The file cannot be read, or has fewer than two points.
+        ReportError: If the file cannot be read, or has fewer than two points.
     """
     try:
         data = pd.read_csv(file)[["x", "y"]].astype(float).dropna()

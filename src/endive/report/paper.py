@@ -93,7 +93,7 @@ def save_figure(
     """Write a figure in these formats, each atomically, and return the files. The default of ``name`` is the name of the figure.
 
     Raises:
-        ReportError: The figure does not fit into the size.
+        ReportError: If the figure does not fit into the size.
     """
     svg = render_svg(figure, size or Size())
     written = []

@@ -206,7 +206,7 @@ def make_sides(
     default to success and p95.
 
     Raises:
-        ConfigError: A side is stored, so that it cannot get more seeds.
+        ConfigError: If a side is stored, so that it cannot get more seeds.
     """
     if precision is None:
         return _measure_sides(chosen, seeds, options, out, note), None

@@ -280,7 +280,7 @@ def load_study(
         prices: Prices of requests; by default list prices.
 
     Raises:
-        ReportError: There are no results to show.
+        ReportError: If there are no results to show.
     """
     place = find_place(Path(path))
     problems = tuple(Damage(*each) for each in place.damaged)

@@ -80,7 +80,7 @@ def replay_run(run: RunPlace, start_ms: float, end_ms: float) -> Replay:
     """Replay a run until shortly after the window.
 
     Raises:
-        ReportError: The run cannot be replayed, or the replay differs from the stored results.
+        ReportError: If the run cannot be replayed, or the replay differs from the stored results.
     """
     duration = float(run.record["parameters"]["simulation"]["duration_ms"])
     until = min(duration, end_ms + (end_ms - start_ms))
@@ -159,7 +159,7 @@ def parse_time(text: str, option: str) -> float:
     """Parse a time such as 12.5s, 300ms or 2min into ms; a number without a unit is in seconds.
 
     Raises:
-        ReportError: The text is not a time.
+        ReportError: If the text is not a time.
     """
     found = _TIME.match(text)
     if found is None:
@@ -184,7 +184,7 @@ def build_timeline(study: Study, *, at_ms: float | None = None, span_ms: float =
     """Build the timeline around a time or a transaction; by default around the middle of the run.
 
     Raises:
-        ReportError: The study is not one run, or has no such time or transaction.
+        ReportError: If the study is not one run, or has no such time or transaction.
     """
     if not study.single_runs:
         raise ReportError(f"{study.path}: a timeline shows one run; pass the directory of a run, such as EXPERIMENT/SEED")
@@ -210,7 +210,7 @@ def make_timeline_figure(
     ``remedy`` is added to the note on transactions that are not shown.
 
     Raises:
-        ReportError: No transaction is committing in the window.
+        ReportError: If no transaction is committing in the window.
     """
     spans = [span for number, events in replay.events.items() for span in _list_spans(replay, number, events)]
     inside = [span for span in spans if span.end_ms >= replay.start_ms and span.start_ms <= replay.end_ms]

@@ -160,7 +160,7 @@ def read_batches(path: Path, rows: int) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a results file.
 
     Raises:
-        UnsoundError: The file cannot be read, or has other columns or another number of rows.
+        UnsoundError: If the file cannot be read, or has other columns or another number of rows.
     """
     with _open_results(path, rows) as file:
         try:
@@ -189,7 +189,7 @@ def read_events(path: Path) -> pa.Table:
     """Return the events of a trace.
 
     Raises:
-        UnsoundError: The trace cannot be read, needs more memory than is free, or has other columns or values than the model's.
+        UnsoundError: If the trace cannot be read, needs more memory than is free, or has other columns or values than the model's.
     """
     try:
         check_rows(path, _BYTES_PER_EVENT)

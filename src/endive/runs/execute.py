@@ -95,7 +95,7 @@ def run_experiment(
     """Run a document and write its results below ``root``.
 
     Raises:
-        PermissionError: A link below ``root`` leads out of it, or the results would replace a file that is not a result.
+        PermissionError: If a link below ``root`` leads out of it, or the results would replace a file that is not a result.
     """
     prepared = prepare_run(document, seed=seed, among_many=among_many)
     return execute_run(prepared, place_run(prepared, root), trace=trace, progress=progress)
@@ -105,7 +105,7 @@ def place_run(prepared: PreparedRun, root: Path) -> RunFiles:
     """Return the files of a run below ``root``: in the experiment's directory, or next to ``output_path`` without a label.
 
     Raises:
-        PermissionError: A link below ``root`` leads out of it, or the results would replace a file that is not a result.
+        PermissionError: If a link below ``root`` leads out of it, or the results would replace a file that is not a result.
     """
     label = prepared.document.experiment.label
     if label is None:

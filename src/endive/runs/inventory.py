@@ -124,7 +124,7 @@ def take_inventory(root: Path) -> Inventory:
     """Take the inventory of a directory of experiments.
 
     Raises:
-        PipelineError: The directory has no finished run of a labelled experiment.
+        PipelineError: If the directory has no finished run of a labelled experiment.
     """
     problems = [Damage(each.name, problem) for each in find_orphans(root) for problem in each.problems()]
     experiments: dict[str, Experiment] = {}

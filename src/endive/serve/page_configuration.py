@@ -26,7 +26,7 @@ def read_tree(path: Path, *, code: bool = False) -> Tree:
     """Read a configuration, with canonical keys and absolute paths.
 
     Raises:
-        ConfigError: The file is not valid, or has custom components and ``code`` does not permit them.
+        ConfigError: If the file is not valid, or has custom components and ``code`` does not permit them.
     """
     tree = read_toml(path)
     if tree.get("parts") and not code:
@@ -86,7 +86,7 @@ def settle(tree: Tree, changed: str | None) -> tuple[Tree, Document, list[str]]:
         The configuration, its document, and the removed keys.
 
     Raises:
-        ConfigError: The configuration is not valid for another reason.
+        ConfigError: If the configuration is not valid for another reason.
     """
     nulls = [Problem(key, "must not be null; omit the key") for key in _nulls(tree, ())]
     if nulls:
@@ -134,7 +134,7 @@ def put(tree: Tree, key: str, value: Any) -> Tree:
     """Return a copy of the configuration with a dotted key set; conflicting values are replaced.
 
     Raises:
-        ConfigError: The key is nested too deeply.
+        ConfigError: If the key is nested too deeply.
     """
     *path, last = key.split(".")
     if len(path) >= DEEPEST:

@@ -208,8 +208,8 @@ class _Process:
         """Run a job.
 
         Raises:
-            BrokenExecutor: The process ended.
-            _OverdueError: The job neither ended in time nor stopped.
+            BrokenExecutor: If the process ended.
+            _OverdueError: If the job neither ended in time nor stopped.
         """
         assert self._ready is not None
         await asyncio.wrap_future(self._ready)

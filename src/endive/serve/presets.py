@@ -73,7 +73,7 @@ class Presets:
         code: Whether FILE may have custom components, which the page may then use as well.
 
     Raises:
-        ConfigError: FILE is not a valid configuration.
+        ConfigError: If FILE is not a valid configuration.
     """
 
     def __init__(self, given: Path | None, directory: Path, examples: Path, *, code: bool = False) -> None:

@@ -57,7 +57,7 @@ def serving(
     """Make a server on a port of the loopback interface, by default a free one; call its ``run`` in the block.
 
     Raises:
-        OSError: The port is taken.
+        OSError: If the port is taken.
     """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio disables Nagle's algorithm only then
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -60,9 +60,9 @@ def perform(call: Any, worker: Worker) -> Any:
     """Perform a call.
 
     Raises:
-        ConfigError: Its configuration is not valid.
-        EngineError: Its configuration cannot be run.
-        InterruptedError: It was cancelled.
+        ConfigError: If its configuration is not valid.
+        EngineError: If its configuration cannot be run.
+        InterruptedError: If it was cancelled.
     """
     raise TypeError(f"{type(call).__name__} is not a call")
 

@@ -81,7 +81,7 @@ class RowInvariants:
         """Check the next rows of the run.
 
         Raises:
-            RowError: A row violates an invariant; the message names the transaction and the columns.
+            RowError: If a row violates an invariant; the message names the transaction and the columns.
         """
         self._check_texts(batch)
         columns = {each.name: np.asarray(batch.column(each.name)) for each in COLUMNS if each.kind not in ("text", "tables")}
@@ -138,7 +138,7 @@ class RowInvariants:
         """Check that the rows so far belong to transactions 0, 1, 2, ..., each once.
 
         Raises:
-            RowError: A transaction is missing, or has more than one row.
+            RowError: If a transaction is missing, or has more than one row.
         """
         n = self._rows
         expected = (n * (n - 1) // 2) & _MASK, ((n - 1) * n * (2 * n - 1) // 6) & _MASK

@@ -52,7 +52,7 @@ def choose_engine(config: SimulationConfig, *, among_many: bool = False) -> Choi
     the kernel.
 
     Raises:
-        EngineError: The requested engine cannot run the configuration.
+        EngineError: If the requested engine cannot run the configuration.
     """
     if config.engine == "reference":
         return Choice("reference", "the configuration asks for it")
@@ -115,7 +115,7 @@ class Simulation:
         """Engine that runs this configuration, and the reason for choosing it.
 
         Raises:
-            EngineError: The requested engine cannot run the configuration.
+            EngineError: If the requested engine cannot run the configuration.
         """
         return choose_engine(self.config, among_many=self._among_many)
 

@@ -69,7 +69,7 @@ def load_prices(path: Path | None) -> Prices:
     """Return the list prices, overridden by those of a file.
 
     Raises:
-        PriceError: the file is invalid; the message names the file and the key.
+        PriceError: If the file is invalid; the message names the file and the key.
     """
     if path is None:
         return list_prices()

@@ -54,7 +54,7 @@ def total_ms(operation: Generator[float, None, StorageResult]) -> float:
     """Return the latency of an operation: the sum of the latencies that it yields.
 
     Raises:
-        RequestFailedError: the store rejected the operation (``StorageResult.success`` is false).
+        RequestFailedError: If the store rejected the operation (``StorageResult.success`` is false).
     """
     total = 0.0
     while True:

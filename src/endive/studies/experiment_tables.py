@@ -147,7 +147,7 @@ def find_load_axis(manifest: Inventory, key: str | None) -> LoadAxis | str:
     """Return the requested axis, or that of the only varying rate; otherwise the reason why there is none.
 
     Raises:
-        PipelineError: The requested key is not a number in any experiment.
+        PipelineError: If the requested key is not a number in any experiment.
     """
     types = column_types(manifest.parameters)
     if key is not None:

@@ -83,7 +83,7 @@ def read_question(
     """Create the question from a file, or from content with ``path`` for messages, and the options of the command line.
 
     Raises:
-        ConfigError: The file or an option is not valid.
+        ConfigError: If the file or an option is not valid.
     """
     tree = read_toml(path) if content is None else content
     if "frontier" in tree or "base" in tree or any(closest(key, ["frontier"]) for key in tree):

@@ -180,7 +180,7 @@ def measure_experiments(
         A row of metrics for each run, class and operation, and for their totals.
 
     Raises:
-        UnusableRunError: The results of a run cannot be used.
+        UnusableRunError: If the results of a run cannot be used.
     """
     window = window or choose_window(experiments, options)
     for experiment in experiments:

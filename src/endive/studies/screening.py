@@ -87,7 +87,7 @@ def read_screening(path: Path, goal: str, parameters: Sequence[str], overrides: 
         overrides: Keys to override in the file.
 
     Raises:
-        ConfigError: The question is not valid, or there is no parameter.
+        ConfigError: If the question is not valid, or there is no parameter.
     """
     objective = parse_subject(goal, RATES, "--for")
     tree = read_toml(path)
@@ -154,7 +154,7 @@ def screen(
         report: Function that is called after each point with its number and the number of points.
 
     Raises:
-        ConfigError: SALib is not installed, or the metric has no value on too many trajectories.
+        ConfigError: If SALib is not installed, or the metric has no value on too many trajectories.
     """
     analyze, sample = _load_salib()
     names = [each.name for each in question.parameters]

@@ -89,7 +89,7 @@ def check_options(inventory: Inventory, options: MetricsOptions) -> LoadAxis | s
     """Return the load axis, or the reason why there is none.
 
     Raises:
-        PipelineError: Warm-up and cool-down leave nothing of a run to measure.
+        PipelineError: If warm-up and cool-down leave nothing of a run to measure.
     """
     for name, experiment in inventory.experiments.items():
         problem = options.problem_with(experiment.duration_ms)
@@ -239,7 +239,7 @@ def measure_locally(
     """Measure runs of one configuration in this process, in any directory, in a window if one is given.
 
     Raises:
-        PipelineError: A run cannot be used, or the options leave nothing of it.
+        PipelineError: If a run cannot be used, or the options leave nothing of it.
     """
     inventory = Inventory({runs.name: experiment})
     check_options(inventory, options)

@@ -207,7 +207,7 @@ def read_tuning(
         content: Content of the file, if it was read already.
 
     Raises:
-        ConfigError: The question or the configuration of a candidate is invalid.
+        ConfigError: If the question or the configuration of a candidate is invalid.
     """
     objective = parse_subject(goal, RATES, "--for")
     if more_is_better(objective.metric) is None:

@@ -106,7 +106,7 @@ class Arrivals(ABC):
         """Estimate the number of submissions in ``duration_ms``.
 
         Raises:
-            TypeError: The number depends on the latency of transactions.
+            TypeError: If the number depends on the latency of transactions.
 
         """
 

@@ -376,7 +376,7 @@ class Workload:
         The times of periodic writers assume that no scheduled time is missed.
 
         Raises:
-            ValueError: A class is a closed loop or has a committer, so its submissions depend on a run.
+            ValueError: If a class is a closed loop or has a committer, so its submissions depend on a run.
         """
         sources = self.sources()
         if any(source.closed for source in sources):

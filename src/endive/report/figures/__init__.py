@@ -125,7 +125,7 @@ def build_figure(study: Study, name: str) -> Figure:
     """Build one figure.
 
     Raises:
-        ReportError: No figure has this name, or the study has no data for it.
+        ReportError: If no figure has this name, or the study has no data for it.
     """
     if name not in FIGURES:
         raise ReportError(f"unknown figure {name!r}; figures are {', '.join(FIGURES)}")

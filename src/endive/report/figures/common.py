@@ -105,7 +105,7 @@ def select_measure(rows: pd.DataFrame, measure: Measure, columns: Sequence[str] 
     """Return the rows that have a value of a measure, with the columns ``y``, ``low`` and ``high``.
 
     Raises:
-        NotInStudyError: No row has a value.
+        NotInStudyError: If no row has a value.
     """
     data = add_interval(rows, measure.column, most=measure.most)
     data = select_columns(data, [*columns, "y", "low", "high"]).dropna(subset=["y"])

@@ -192,7 +192,7 @@ def compile_kernel(features: Features, *, wait: bool = True) -> None:
     """Compile a kernel into the cache, unless it exists. If another process is compiling it, wait for it or return.
 
     Raises:
-        KernelError: The kernel cannot be linked; it is not stored.
+        KernelError: If the kernel cannot be linked; it is not stored.
     """
     path = kernel_file(features)
     path.parent.mkdir(parents=True, exist_ok=True)
