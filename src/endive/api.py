@@ -1,6 +1,6 @@
 """Functions that Python users call: load, run, sweep, compare, frontier and tune.
 
-Each calls the functions of the command of the same name. ``run`` simulates in threads of this process, ``sweep`` on Spark; both
+Each function does the same as the command of that name. ``run`` simulates in threads of this process, ``sweep`` on Spark; both
 write the same files. Configurations are paths of TOML files, dicts or ``Configuration`` objects; all are checked in the same way.
 """
 
@@ -94,21 +94,23 @@ def run(
 ) -> Study:
     """Run a configuration, or named variants of it, with several seeds on this machine, and measure the runs.
 
-    Runs are simulated in threads of this process. The compiled engine releases Python's lock, so they use all cores, and scripts
-    need no ``if __name__ == "__main__"``, as processes would. The reference engine, which runs custom components, holds the lock:
-    use ``sweep``, whose Spark workers are processes, to run it on all cores. Results are the same bytes.
+    Runs are simulated in threads of this process. The compiled engine releases Python's lock, so the threads use all cores, and
+    scripts do not need the guard ``if __name__ == "__main__"``. The reference engine, which runs custom components, holds the lock.
+    To run it on all cores, use ``sweep``: Spark's workers are processes. Both produce identical bytes.
 
     Args:
         config: Path of a TOML file, dict or configuration.
-        seeds: Number of seeds (5 is 0 to 4), a range such as ``"0-4"``, or a list; by default 1.
-        precision: Half width of 95% intervals, in place of seeds: ``"1%"`` of the mean (1 percentage point for shares), or
-            ``"0.5pp"``. Seeds are added until the interval of the question, or of success and p95, is as narrow.
-        max_seeds: Largest number of seeds with a precision; by default 100.
+        seeds: Number of seeds (5 means seeds 0 to 4), a range such as ``"0-4"``, or a list; by default 1.
+        precision: Half width of the 95% intervals, instead of a number of seeds: ``"1%"`` of the mean (for proportions, 1
+            percentage point), or ``"0.5pp"`` (only for proportions). Seeds are added until the interval of ``question``, by default
+            of success and p95, is as narrow.
+        max_seeds: Maximum number of seeds if a precision is given; by default 100.
         scenarios: Variants of the configuration: values of dotted keys by name. A variant without values is the baseline.
-        question: Metric of the answer, such as ``success(compaction)``.
-        warmup_ms: Warm-up, excluded from all metrics; by default found from the runs.
+        question: Metric to report first, such as ``success(compaction)``.
+        warmup_ms: Warm-up, excluded from all metrics; by default determined from the runs.
         cooldown_ms: Cool-down at the end of the run, excluded from all metrics.
-        directory: Directory of the runs, where finished runs are reused; by default a temporary one, removed with the study.
+        directory: Directory of the runs; finished runs in it are reused. By default, a temporary directory that is removed with the
+            study.
         workers: Number of concurrent runs; by default the number of cores.
         progress: Whether to show a progress bar; by default on terminals and in notebooks.
 
@@ -153,18 +155,19 @@ def sweep(
     Args:
         config: Path of a TOML file, dict or configuration; or a sweep file, if there are no axes.
         axes: Values of each key: a list, or a range such as ``{"from": 1, "to": 100, "points": 9, "scale": "log"}``.
-        seeds: Number of seeds, a range such as ``"0-4"``, or a list; by default 3, or those of the sweep file.
-        precision: Half width of 95% intervals, in place of seeds: ``"1%"`` of the mean (1 percentage point for shares), or
-            ``"0.5pp"``. Points whose interval of the question, or of success and p95, is wider get more seeds.
-        max_seeds: Largest number of seeds of a point with a precision; by default 100.
+        seeds: Number of seeds, a range such as ``"0-4"``, or a list; by default the seeds of the sweep file, or else 3 seeds.
+        precision: Half width of the 95% intervals, instead of a number of seeds: ``"1%"`` of the mean (for proportions, 1
+            percentage point), or ``"0.5pp"`` (only for proportions). Points are run with more seeds until the interval of
+            ``question``, by default of success and p95, is as narrow.
+        max_seeds: Maximum number of seeds of a point if a precision is given; by default 100.
         scenarios: Variants of the configuration: values of dotted keys by name. A variant without values is the baseline.
-        question: Metric of the answer, such as ``success(compaction)``.
-        rows: Rows of runs to keep: ``all``, ``sample`` or ``none``; by default all up to 20 GiB, beyond it a sample.
+        question: Metric to report first, such as ``success(compaction)``.
+        rows: Which rows to keep: ``all``, ``sample`` or ``none``. By default, all rows up to 20 GiB, and a sample above that.
         spark: Spark session, or URL of a master or Spark Connect server; by default the active session, or else local mode.
-        warmup_ms: Warm-up, excluded from all metrics; by default found from the runs.
+        warmup_ms: Warm-up, excluded from all metrics; by default determined from the runs.
         cooldown_ms: Cool-down at the end of the run, excluded from all metrics.
-        directory: Directory of the runs, where finished runs are reused; on a cluster it must be one that all executors share. By
-            default a temporary one that lives as long as the study.
+        directory: Directory of the runs; finished runs in it are reused; on a cluster, all executors must have access to it. By
+            default, a temporary directory that is removed with the study.
         progress: Whether to show a progress bar; by default on terminals and in notebooks.
 
     Returns:
@@ -206,17 +209,18 @@ def compare(
     """Compare configurations with the first, with 95% intervals over paired seeds.
 
     Args:
-        configs: Two or more configurations (paths, dicts or objects), directories of experiments or studies of one configuration;
-            or one dict of them by name; or one study with scenarios.
-        seeds: Number of seeds, a range or a list; by default 10, or those of a study.
-        precision: Half width of the intervals of differences, in place of seeds: ``"1%"`` of the baseline (1 percentage point
-            for shares), or ``"0.5pp"``, of the question, of the given metrics, or else of success and p95.
-        max_seeds: Largest number of seeds with a precision; by default 100.
+        configs: Two or more of: configurations (paths, dicts or objects), directories of experiments, and studies of one
+            configuration. Alternatively, one dict that maps names to them, or one study with scenarios.
+        seeds: Number of seeds, a range or a list; by default the seeds of a given study, or else 10 seeds.
+        precision: Half width of the intervals of differences, instead of a number of seeds: ``"1%"`` of the baseline (for
+            proportions, 1 percentage point), or ``"0.5pp"`` (only for proportions). It applies to ``question`` and ``metrics``, by
+            default to success and p95.
+        max_seeds: Maximum number of seeds if a precision is given; by default 100.
         metrics: Metrics to compare, such as ``success`` and ``time_to_commit_p99``.
         question: Metric to rank by, such as ``success(compaction)``.
-        warmup_ms: Warm-up, excluded from all metrics; by default found from the runs.
+        warmup_ms: Warm-up, excluded from all metrics; by default determined from the runs.
         cooldown_ms: Cool-down at the end of the run, excluded from all metrics.
-        directory: Directory of the runs, where finished runs are reused; by default a temporary one.
+        directory: Directory of the runs; finished runs in it are reused. By default, a temporary directory.
         progress: Whether to print progress; by default on terminals and in notebooks.
 
     Returns:
@@ -265,15 +269,16 @@ def frontier(
         config: Path of a TOML file, dict or configuration; or a file with ``[frontier]``.
         vary: Key of the load, such as ``workload.ingest.rate`` or ``transaction.rate``.
         until: Condition to search for, such as ``success(compaction) < 95%``.
-        low: First load; by default that of the configuration.
+        low: First load; by default the load of the configuration.
         high: Highest load; by default 1,024 times the first.
         tolerance: Relative width of the interval to reach; by default 0.05.
         seeds: Number of seeds at each load; by default 5.
-        max_seeds: Largest number of seeds at a load whose interval contains the threshold; by default 40, with a precision 100.
-        precision: Half width of the interval of the load, such as ``"5%"``, in place of tolerance and seeds.
-        warmup_ms: Warm-up, excluded from all metrics; by default found from the runs.
+        max_seeds: Maximum number of seeds at a load whose interval contains the threshold; by default 40, or 100 if a precision is
+            given.
+        precision: Half width of the interval of the load, such as ``"5%"``; replaces ``tolerance`` and ``seeds``.
+        warmup_ms: Warm-up, excluded from all metrics; by default determined from the runs.
         cooldown_ms: Cool-down at the end of the run, excluded from all metrics.
-        directory: Directory of the answer and the runs, where finished runs are reused; by default a temporary one.
+        directory: Directory of the result and the runs; finished runs in it are reused. By default, a temporary directory.
         progress: Whether to print progress; by default on terminals and in notebooks.
 
     Returns:
@@ -327,18 +332,18 @@ def tune(
         config: Path of a TOML file, dict or configuration.
         metric: Metric to improve, such as ``time_to_commit_p99(ingest)``.
         subject_to: Condition to meet, such as ``success(compaction) >= 95%``, or several.
-        search: Groups of settings to search, such as ``retries``; by default those that apply.
+        search: Groups of settings to search, such as ``retries``; by default all groups that apply to the configuration.
         vary: Further keys to search: a pair ``(low, high)``, or a list of values, by key.
-        candidates: Number of initial settings; up to the same number is then tried near the best ones.
-        rounds: Number of seeds of each round; the better settings advance to the next round.
+        candidates: Number of initial candidates; up to as many more are then tried next to the best ones.
+        rounds: Number of seeds in each round; the better candidates advance to the next round.
         seeds: Number of new seeds of the final comparison; by default 10.
-        precision: Half width of the interval of the advantage over the current settings, in place of seeds: ``"1%"`` of the metric
-            (1 percentage point for shares), or ``"0.5pp"``.
-        max_seeds: Largest number of new seeds with a precision; by default 100.
-        seed: Random seed for choosing settings.
-        warmup_ms: Warm-up, excluded from all metrics; by default found from the runs.
+        precision: Half width of the interval of the advantage over the current settings, instead of a number of seeds: ``"1%"`` of
+            the metric (for proportions, 1 percentage point), or ``"0.5pp"`` (only for proportions).
+        max_seeds: Maximum number of new seeds if a precision is given; by default 100.
+        seed: Random seed for the choice of candidates.
+        warmup_ms: Warm-up, excluded from all metrics; by default determined from the runs.
         cooldown_ms: Cool-down at the end of the run, excluded from all metrics.
-        directory: Directory of the answer and the runs, where finished runs are reused; by default a temporary one.
+        directory: Directory of the result and the runs; finished runs in it are reused. By default, a temporary directory.
         progress: Whether to print progress; by default on terminals and in notebooks.
 
     Returns:
@@ -421,7 +426,7 @@ def _run_study(
 
 
 def _run_remaining(executor: SparkSession | LocalThreads, plan: SweepPlan, root: Path, progress: bool | None) -> None:
-    """Run what is not finished of a plan. Raises PipelineError if a run fails."""
+    """Run the unfinished runs of a plan. Raises PipelineError if a run fails."""
     work = remaining_work(plan, root)
     if not work.todo:
         return
@@ -441,7 +446,7 @@ def _warn_if_wide(precision: Precision, reached: Sequence[Reached]) -> None:
 
 
 def _count_of(seeds: Seeds | None, precision: str | None, default: int) -> Seeds | None:
-    """Return the seeds of a study; None if a precision determines them. Raises ConfigError if both are given."""
+    """Return the given seeds; None if a precision determines them. Raises ConfigError if both seeds and a precision are given."""
     if precision is None:
         return default if seeds is None else seeds
     choose_precision(precision, seeds, None, "")
@@ -455,7 +460,7 @@ def _sweep_content(
     scenarios: Mapping[str, Mapping[str, Any]] | None,
     question: str | None,
 ) -> tuple[Tree, Path]:
-    """Return the content of a sweep file of a configuration, and a path for messages."""
+    """Return a configuration as the content of a sweep file, and the path to name in messages."""
     loaded = load(config)
     about: Tree = {"label": loaded.document.experiment.label or _LABEL}
     about |= {} if seeds is None else {"seeds": _seeds_value(seeds)}
@@ -468,7 +473,7 @@ def _sweep_content(
 
 
 def _content(config: Config) -> tuple[Path, Tree | None]:
-    """Return the path of a file to read, or the content of a configuration with a path for messages."""
+    """Return the path of a file to read, or the content of a configuration and the path to name in messages."""
     if isinstance(config, str | Path):
         return Path(config), None
     loaded = load(config)
@@ -476,7 +481,7 @@ def _content(config: Config) -> tuple[Path, Tree | None]:
 
 
 def _select_sides(configs: Sequence[Any]) -> Selection:
-    """Return the sides of a comparison by name; the first is the baseline."""
+    """Return the configurations or stored results to compare, by name; the first is the baseline."""
     if len(configs) == 1 and isinstance(configs[0], Study):
         return select_scenarios(str(configs[0].path), {}, quick=False)
     named = len(configs) == 1 and isinstance(configs[0], Mapping)
@@ -491,7 +496,7 @@ def _select_sides(configs: Sequence[Any]) -> Selection:
 
 
 def _stored_path(config: Any) -> str | None:
-    """Return the path of results; None for a configuration."""
+    """Return the path of stored results; None for a configuration."""
     if isinstance(config, Study):
         return str(config.path)
     return str(config) if isinstance(config, str | Path) and not str(config).endswith(".toml") else None
@@ -513,7 +518,7 @@ def _seeds_text(seeds: Seeds) -> str:
 
 
 def _dimension_text(key: str, values: Any) -> str:
-    """Return a dimension of a search as the option ``--vary`` has it."""
+    """Return a dimension of a search in the syntax of ``--vary``."""
     if isinstance(values, tuple):
         low, high = values
         return f"{key}={low}..{high}"
@@ -544,7 +549,7 @@ def _is_shown(progress: bool | None) -> bool:
 
 @contextmanager
 def _bar(progress: bool | None, total: int) -> Iterator[Callable[[Progress], None]]:
-    """Yield the function that shows the number of finished runs."""
+    """Yield a function that shows the number of finished runs."""
     if not _is_shown(progress):
         yield lambda _: None
         return
@@ -558,7 +563,7 @@ def _bar(progress: bool | None, total: int) -> Iterator[Callable[[Progress], Non
 
 @contextmanager
 def _notes(progress: bool | None) -> Iterator[Callable[[str], None]]:
-    """Yield the function that shows the remarks of a search; each replaces the previous one."""
+    """Yield a function that shows the status of a search; each status replaces the previous one."""
     if not _is_shown(progress):
         yield lambda _: None
         return

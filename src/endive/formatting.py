@@ -1,4 +1,4 @@
-"""Format numbers, durations, shares and lists for people: every package that prints a value does it with these functions."""
+"""Format numbers, durations, percentages and lists for people; every package prints values with these functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_known(value: float | None) -> bool:
 
 
 def format_number(value: float, digits: int = 3) -> str:
-    """Return a number with this many significant digits and all digits before the point: ``1,234``, ``12.3``, ``0.000012``."""
+    """Return a number with this many significant digits and all its integer digits: ``1,234``, ``12.3``, ``0.000012``."""
     if value == 0.0 or not math.isfinite(value):
         return f"{value:g}"
     if abs(value) >= 10.0 ** (digits - 1):
@@ -34,7 +34,7 @@ def format_number(value: float, digits: int = 3) -> str:
 
 
 def format_estimate(value: float, half_width: float | None) -> str:
-    """Return a mean with the half width of its interval, both to the digit at which the interval begins: ``13.6 ± 0.1``."""
+    """Return a mean with the half width of its interval, both rounded to the first digit of the half width: ``13.6 ± 0.1``."""
     if half_width is None or not math.isfinite(half_width) or half_width <= abs(value) * 1e-6:
         return format_number(value)
     place = math.floor(math.log10(half_width))
@@ -46,7 +46,7 @@ def format_estimate(value: float, half_width: float | None) -> str:
 
 
 def format_interval(low: float | None, high: float | None) -> str:
-    """Return an interval such as ``1.7–2.4``, open where an end is unknown; empty if both are, or if they look the same."""
+    """Return an interval such as ``1.7–2.4``, open at an unknown end; empty if both ends are unknown or are printed alike."""
     if is_known(low) and is_known(high):
         return join_ends(format_number(low or 0.0), format_number(high or 0.0), alike="")
     if is_known(low):
@@ -55,7 +55,7 @@ def format_interval(low: float | None, high: float | None) -> str:
 
 
 def join_ends(low: str, high: str, alike: str | None = None) -> str:
-    """Return ``low–high`` with a common unit once, or ``low to high``; ``alike``, by default ``low``, if both are the same text."""
+    """Return ``low–high`` with a common unit once, or ``low to high``; if both texts are equal, ``alike`` (default: ``low``)."""
     if low == high:
         return low if alike is None else alike
     for unit in ("%", "/s"):
@@ -68,7 +68,7 @@ def join_ends(low: str, high: str, alike: str | None = None) -> str:
 
 
 def format_percent(share: float) -> str:
-    """Return a share as a percentage: ``61.3%``, ``97.4%``, ``99.97%``. Only 1 is printed as 100%, and only 0 as 0%."""
+    """Return a proportion as a percentage: ``61.3%``, ``97.4%``, ``99.97%``. Only 1 is printed as 100%, and only 0 as 0%."""
     percent = 100.0 * share
     rest = min(abs(percent), abs(100.0 - percent))
     decimals = 1 if rest == 0.0 else max(1, 1 - math.floor(math.log10(rest)))
@@ -78,12 +78,12 @@ def format_percent(share: float) -> str:
 
 
 def format_percent_range(low: float | None, high: float | None) -> str:
-    """Return one percentage where both ends round alike, else a range such as ``61.3–64.2%``; ``-`` if they are unknown."""
+    """Return one percentage if both ends are printed alike, otherwise a range such as ``61.3–64.2%``; ``-`` if they are unknown."""
     return "-" if low is None or high is None else join_ends(format_percent(low), format_percent(high))
 
 
 def format_duration(ms: float) -> str:
-    """Return a duration in the unit that suits it: ``640 ms``, ``4.8 s``, ``12 min``, ``1 h``."""
+    """Return a duration in a suitable unit: ``640 ms``, ``4.8 s``, ``12 min``, ``1 h``."""
     for unit, size in _DURATIONS:
         if abs(ms) >= 2.0 * size or (ms and ms % size == 0.0):
             return f"{format_number(ms / size)} {unit}"
@@ -93,7 +93,7 @@ def format_duration(ms: float) -> str:
 
 
 def format_rate(per_s: float) -> str:
-    """Return a rate such as ``1.99/s``, in hours where it is low: ``12.1/h``."""
+    """Return a rate per second such as ``1.99/s``; low rates are per hour: ``12.1/h``."""
     return f"{format_number(per_s * 3600.0)}/h" if 0.0 < per_s < 0.01 else f"{format_number(per_s)}/s"
 
 
@@ -138,7 +138,7 @@ def join_names(names: Sequence[str]) -> str:
 
 
 def capitalize(text: str) -> str:
-    """Return a text with its first letter in upper case, as the beginning of a sentence, unless it is an identifier."""
+    """Return a text with its first letter in upper case, unless it starts with an identifier."""
     return text if "_" in text.partition(" ")[0] else text[:1].upper() + text[1:]
 
 
@@ -148,7 +148,7 @@ def natural_order(name: str) -> list[tuple[int, str]]:
 
 
 def split_pieces(text: str) -> list[str]:
-    """Return the parts of a line that must not be broken: words, ``key = value``, and numbers with signs and units."""
+    """Return the unbreakable segments of a line: words, ``key = value``, and numbers with signs and units."""
     pieces: list[str] = []
     for word in text.split():
         if pieces and _belongs(pieces[-1].rsplit(" ", 1)[-1], word):
@@ -159,7 +159,7 @@ def split_pieces(text: str) -> list[str]:
 
 
 def _belongs(before: str, word: str) -> bool:
-    """Return whether a word stays on the line of the word before it."""
+    """Return whether a word must stay on the line of the previous word."""
     if "=" in (before, word):
         return True
     if _NUMBER.match(before):

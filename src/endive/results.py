@@ -1,7 +1,7 @@
 """Results that Python users get: studies, comparisons, frontiers, tuned settings and charts.
 
 Each has ``summary()`` (the answer in sentences), ``to_pandas()``, ``to_arrow()`` and ``figure()``, a short ``repr``, and an HTML
-display in notebooks. Their tables, sentences and figures are those of the commands.
+display in notebooks. Their tables, sentences and figures are the same as in the output of the commands.
 """
 
 from __future__ import annotations
@@ -97,12 +97,12 @@ class Configuration:
 
     @property
     def document(self) -> Document:
-        """The checked configuration as typed sections, such as ``document.storage.provider``."""
+        """The configuration as typed sections, such as ``document.storage.provider``."""
         return self._document
 
     @property
     def hash(self) -> str:
-        """Hash of the experiment: equal for configurations that give the same rows."""
+        """Hash of the experiment: equal for configurations that produce the same rows."""
         return compute_experiment_hash(self._document)
 
     def set(self, values: Mapping[str, Any]) -> Configuration:
@@ -144,7 +144,7 @@ class Configuration:
 
 
 def plain_tree(value: Any) -> Any:
-    """Return a copy of a tree with plain Python values in place of mappings, tuples, ranges, arrays, paths and numbers of NumPy."""
+    """Return a copy of a tree with mappings, tuples, ranges, arrays, paths and NumPy numbers converted to plain Python values."""
     if isinstance(value, Mapping):
         return {str(key): plain_tree(each) for key, each in value.items()}
     if isinstance(value, Path):
@@ -155,7 +155,7 @@ def plain_tree(value: Any) -> Any:
 
 
 class Chart:
-    """A figure: interactive in notebooks (Vega-Lite), and a file of PNG, SVG or PDF.
+    """A figure, shown interactively in notebooks (Vega-Lite) and saved as PNG, SVG or PDF.
 
     Example:
         ```python
@@ -183,11 +183,11 @@ class Chart:
         return self._figure.definition
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the numbers that are drawn, one row for each mark."""
+        """Return the data of the figure, one row for each mark."""
         return self._figure.data.copy()
 
     def to_arrow(self) -> pa.Table:
-        """Return the numbers that are drawn as an Arrow table."""
+        """Return the data of the figure as an Arrow table."""
         return pa.Table.from_pandas(self._figure.data, preserve_index=False)
 
     def to_dict(self) -> Tree:
@@ -198,9 +198,9 @@ class Chart:
         """Write the figure to a file and return its path.
 
         Args:
-            path: File that ends in ``.png``, ``.svg`` or ``.pdf``.
-            width: Width in inches; by default that of the figure.
-            height: Height in inches; by default that of the figure.
+            path: Path that ends in ``.png``, ``.svg`` or ``.pdf``.
+            width: Width in inches; by default the natural width of the figure.
+            height: Height in inches; by default the natural width of the figure.
             title: Whether to print the title above the figure.
 
         Raises:
@@ -217,7 +217,7 @@ class Chart:
         return f"<endive.Chart {self.name}: {self.title}>"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Tree:
-        """Return the chart for notebooks: Vega-Lite, and SVG where that is not supported."""
+        """Return the chart for notebooks: Vega-Lite, with SVG as a fallback."""
         from endive.report.paper import find_vegalite_version
 
         major = find_vegalite_version().partition(".")[0].lstrip("v")
@@ -226,10 +226,10 @@ class Chart:
 
 
 class _Answer:
-    """Base of results: sentences, one table and figures."""
+    """Base class of results, which have sentences, one table and figures."""
 
     def summary(self) -> str:
-        """Return the answer in sentences, one on each line."""
+        """Return the findings, one sentence on each line."""
         raise NotImplementedError
 
     def to_pandas(self) -> pd.DataFrame:
@@ -250,11 +250,11 @@ Sessions = Callable[[], "AbstractContextManager[SparkSession | LocalThreads]"]
 
 
 def choose_session(spark: SparkSession | SparkOptions | str | None) -> Sessions:
-    """Return the provider of the Spark session: the given one, the active one, or a new one that is stopped after its use.
+    """Return a provider of the Spark session: the given or the active session, or a new one that is stopped after use.
 
     Args:
         spark: A session, the URL of a master (``local[4]``, ``spark://HOST:PORT``, ``yarn``) or of a Spark Connect server
-            (``sc://HOST:PORT``), options, or None for the active session, or else all cores of this machine.
+            (``sc://HOST:PORT``), options, or None. None means the active session, or else a local session on all cores.
     """
     if isinstance(spark, str):
         spark = SparkOptions(remote=spark) if spark.startswith("sc://") else SparkOptions(master=spark)
@@ -266,15 +266,16 @@ def choose_session(spark: SparkSession | SparkOptions | str | None) -> Sessions:
 
 
 class Study(_Answer):
-    """The measured runs of a directory of experiments, an experiment or a run.
+    """The measured runs of a directory of experiments, of one experiment or of one run.
 
-    ``endive.run`` and ``endive.sweep`` return one; ``Study(path)`` opens the results of the commands. Runs that are not measured
-    yet are measured first, on Spark if the path is a directory of experiments.
+    ``endive.run`` and ``endive.sweep`` return a study; ``Study(path)`` opens the results of the commands. New runs are measured
+    first, on Spark if the path is a directory of experiments.
 
     Args:
         path: Directory of experiments, an experiment or the results of a run.
-        spark: Spark session, or URL of a master or server, that measures; by default the active session, or else local mode.
-        load: Key of the parameter on the load axis of curves; by default the rate that varies.
+        spark: Spark session, or URL of a master or Spark Connect server, to measure with; by default the active session, or else
+            local mode.
+        load: Key of the parameter on the load axis of curves; by default the arrival rate that varies.
         warmup_ms: Warm-up, excluded from all metrics; by default found from the runs.
         cooldown_ms: Cool-down at the end of the run, excluded from all metrics.
 
@@ -324,7 +325,7 @@ class Study(_Answer):
         return {name: figure.title for name, figure, _ in try_figures(self._data) if figure is not None}
 
     def summary(self) -> str:
-        """Return the findings, the measurement window and warnings, one sentence or more on each line."""
+        """Return the findings, the measurement window and warnings."""
         warnings = [*warn_study(self._data), *warn_configurations(self._data)]
         return "\n".join([*answer_study(self._data), describe_windows(self._data), *warnings])
 
@@ -356,7 +357,7 @@ class Study(_Answer):
         return pa.Table.from_pandas(self.to_pandas(table), preserve_index=False)
 
     def figure(self, name: str | None = None) -> Chart:
-        """Return a figure by name; by default the most informative one.
+        """Return a figure by name, by default the most informative figure.
 
         Raises:
             ReportError: If no figure has this name, or the study has no data for it; ``figures`` lists those that it has.
@@ -369,7 +370,7 @@ class Study(_Answer):
         return Chart(found[0])
 
     def report(self, path: Path | str | None = None) -> Path:
-        """Write a report, one HTML file that needs no other, and return its path; by default it is next to the runs."""
+        """Write a report, one self-contained HTML file, by default next to the runs; return its path."""
         file = self._data.figures_folder.parent / REPORT if path is None else Path(path)
         write_text(file, render_page(make_page(self._data, build_report_figures(self._data))))
         return file
@@ -436,16 +437,16 @@ class Comparison(_Answer):
         return tuple(side.name for side in self._sides)
 
     def summary(self) -> str:
-        """Return the answer, the reasons of aborts, the measurement window and warnings."""
+        """Return the findings, the abort reasons, the measurement window and warnings."""
         found = [*summarize_comparison(self._found), *explain_aborts(self._sides), describe_window(self._sides[0].window)]
         return "\n".join([*found, *self._found.warnings])
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a row for each metric, class and configuration, with the difference to the baseline and its verdict."""
+        """Return a row for each metric, class and configuration, with the difference from the baseline and its significance."""
         return pd.DataFrame(list(self._list_rows()))
 
     def figure(self, metric: str = "success_rate") -> Chart:
-        """Return a metric of all transactions by configuration, with intervals.
+        """Return a figure of a metric of all transactions by configuration, with intervals.
 
         Args:
             metric: A metric of the table, such as ``throughput_per_s``.
@@ -516,7 +517,7 @@ class Frontier(_Answer):
 
     @property
     def load(self) -> float | None:
-        """The load; None if it was not found in the range of the search."""
+        """The load; None if the condition is not met within the range of the search."""
         return self._answer.found.load
 
     @property
@@ -530,11 +531,11 @@ class Frontier(_Answer):
         return self._answer.found.high
 
     def summary(self) -> str:
-        """Return the answer and the measurement windows."""
+        """Return the findings and the measurement windows."""
         return "\n".join([*self._answer.record["answer"], *self._answer.record["window"]])
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a row for each load of the search: the metric with its interval, the seeds and the verdict."""
+        """Return a row for each load of the search: the metric with its interval, the seeds, and whether the condition holds."""
         rows = []
         for point in self._answer.found.points:
             each = point.estimate
@@ -543,7 +544,7 @@ class Frontier(_Answer):
         return pd.DataFrame(rows)
 
     def figure(self, name: str = "frontier") -> Chart:
-        """Return the metric over the loads of the search."""
+        """Return a figure of the metric versus the load."""
         question = self._answer.question
         return Chart(build_search_figure(self._answer.found, question.vary, question.condition, name))
 
@@ -577,11 +578,11 @@ class Tuning(_Answer):
         return found
 
     def summary(self) -> str:
-        """Return the answer and the measurement window."""
+        """Return the findings and the measurement window."""
         return "\n".join([*self._answer.record["answer"], *self._answer.record["window"]])
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a row for each of the settings in the final comparison: the metric with its interval."""
+        """Return the metric with its interval for each candidate in the final comparison."""
         rows = [
             {"configuration": each["name"], **_interval(each["mean"], each["low"], each["high"]), "settings": each["settings"]}
             for each in self._answer.record["last_comparison"]
@@ -589,7 +590,7 @@ class Tuning(_Answer):
         return pd.DataFrame(rows)
 
     def figure(self, name: str = "tuning") -> Chart:
-        """Return the metric of the settings in the final comparison, with intervals."""
+        """Return a figure of the metric of each candidate in the final comparison, with intervals."""
         metric = self._answer.question.objective.metric
         title = f"{name_subject(self._answer.question.objective)} by settings"
         return Chart(_draw_bars(self.to_pandas(), metric, f"{title[:1].upper()}{title[1:]}"))

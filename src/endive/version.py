@@ -1,8 +1,8 @@
 """Versions that decide which stored results are still valid, and the Git commit of the running code.
 
-Results are addressed by their parameters and by ``MODEL_VERSION``, metrics by ``METRICS_VERSION``. Raise a version in the commit
-that changes results on purpose; the golden rows (``tests/simulation/golden*.jsonl``) and the golden metrics
-(``tests/studies/golden_metrics.json``) fail when results change and the version does not.
+Stored results are identified by their parameters and ``MODEL_VERSION``, metrics by ``METRICS_VERSION``. Increment a version in the
+commit that changes results on purpose. The golden rows (``tests/simulation/golden*.jsonl``) and the golden metrics
+(``tests/studies/golden_metrics.json``) fail if results change but the version does not.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from functools import cache
 from pathlib import Path
 
 MODEL_VERSION = 5
-"""Version of the simulated rows: same parameters, seed and version give the same rows."""
+"""Version of the simulated rows: the same parameters, seed and version produce the same rows."""
 METRICS_VERSION = 7
-"""Version of the metrics: same rows, window and version give the same metrics."""
+"""Version of the metrics: the same rows, window and version produce the same metrics."""
 DIRTY = "-dirty"
-"""Suffix of a commit whose working tree has changes."""
+"""Suffix of a commit whose working tree has uncommitted changes."""
 
 
 def code_version() -> str:
-    """Return the name of the model version, as results record it."""
+    """Return the name of the model version that results record."""
     return f"model-{MODEL_VERSION}"
 
 

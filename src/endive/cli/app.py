@@ -1,4 +1,4 @@
-"""The app that commands register with, and their error handling and progress bars."""
+"""The Typer app of all commands, with error handling and progress bars."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from endive.cli.usage import CommandsByPurpose
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_CONDITION = 3
-"""A condition of ``--fail-if`` is met."""
+"""Raised if a condition of ``--fail-if`` is met."""
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
 
@@ -52,7 +52,7 @@ def main(
 
 @contextmanager
 def command(json: bool) -> Iterator[Output]:
-    """Pass the output to a command, and convert its exceptions to a message and an exit code."""
+    """Pass the output to a command, and convert exceptions of the command to a message and an exit code."""
     output = output_for(json)
     with exit_codes(output):
         yield output
@@ -80,7 +80,7 @@ def exit_codes(output: Output) -> Iterator[None]:
 
 
 def _fail_by(output: Output, error: Exception) -> None:
-    """Exit with the message of an error that is intended for users; return for other errors."""
+    """Exit with the message of a user error; return if the error is of another kind."""
     from endive.config import ConfigError
 
     if isinstance(error, ConfigError):
@@ -112,7 +112,7 @@ def fail(output: Output, message: str, code: int = EXIT_USAGE) -> NoReturn:
 
 
 def refuse(source: str, message: str, key: str = "") -> NoReturn:
-    """Raise ConfigError about an option, a file, or a key of it."""
+    """Raise ConfigError that names an option, a file, or a key of a file."""
     from endive.config import ConfigError, Problem
 
     raise ConfigError(source, [Problem(key, message)]) from None

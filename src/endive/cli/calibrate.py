@@ -1,4 +1,4 @@
-"""``endive calibrate``: from measured latencies to a provider profile."""
+"""``endive calibrate``: fit a latency profile to measurements."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def _show(
     question: str | None,
     junit: Path | None,
 ) -> None:
-    """Print the comparison of all sides with the first. Exits with 3 if any alternative meets a condition."""
+    """Print the comparison of all alternatives with the baseline. Exits with 3 if any alternative meets a condition."""
     from endive.report.comparison import compare_all, judge_condition, pair_transactions
     from endive.report.judgements import judgement_as_data, write_junit
     from endive.report.phrases import describe_window, explain_ranges
@@ -199,7 +199,7 @@ def _difference_row(each: Comparison, name: str) -> tuple[str, ...]:
 
 
 def _print_rankings(output: Output, found: Alternatives) -> None:
-    """Print all sides from best to worst, in a table for each metric."""
+    """Print all configurations from best to worst, in a table for each metric."""
     from endive.report.verdicts import describe_ranked_side, format_value, name_subject
 
     for ranking in found.rankings:

@@ -1,4 +1,4 @@
-"""``endive consolidate``: the runs of many experiments into one dataset."""
+"""``endive consolidate``: combine the runs of many experiments in one dataset."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _OUT = Path("gallery")
 
 @dataclass(frozen=True)
 class Example:
-    """An example file, with its question as leading comment."""
+    """An example file, whose leading comment states its question."""
 
     name: str
     kind: Kind
@@ -55,7 +55,7 @@ class Example:
 
 
 def examples_folder() -> Path:
-    """Return the directory of examples: in the package once it is installed, and at the top of a checkout."""
+    """Return the directory of examples: in an installed package, or at the top of a checkout."""
     import endive
 
     package = Path(endive.__file__).resolve().parent
@@ -152,7 +152,7 @@ def _run_sweep(output: Output, example: Example, folder: Path, quick: bool, mast
 
 
 def _studied(output: Output, plan: SweepPlan, folder: Path, starting: StartingSession) -> Study:
-    """Run what is missing and measure it, in one Spark session."""
+    """Run and measure the missing runs in one Spark session."""
     from contextlib import nullcontext
 
     from endive.cli.sweep import watching
@@ -173,7 +173,7 @@ def _studied(output: Output, plan: SweepPlan, folder: Path, starting: StartingSe
 
 
 def _drawn(study: Study, folder: Path) -> tuple[list[str], list[Path]]:
-    """Write the report and its figures; return the answer and the files."""
+    """Write the report and its figures; return the findings and the files."""
     from endive.output_files import write_text
     from endive.report.figures import build_report_figures
     from endive.report.page import render_page

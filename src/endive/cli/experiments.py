@@ -27,7 +27,7 @@ app.add_typer(commands, name="experiments")
 _SHOWN = 20
 _EVERY_SECONDS = 2.0
 _BYTES_PER_ROW = 8_000
-"""Columns of a row for the history check."""
+"""Columns of a row that the history check reads."""
 
 
 @commands.command("list")
@@ -142,7 +142,7 @@ def verify(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
 
 
 def _metrics_problems(root: Path) -> list[tuple[str, str]]:
-    """Return what is wrong with the metrics of a directory, each with the experiment or the name of the directory."""
+    """Return the problems of the metrics of a directory, each with the name of the experiment or directory."""
     from endive.pipeline.metrics import last_options
     from endive.runs.inventory import take_inventory
     from endive.runs.metric_tables import find_damaged_tables
@@ -157,7 +157,7 @@ def _metrics_problems(root: Path) -> list[tuple[str, str]]:
 
 
 def _history(run: StoredRun) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the rows and events of a run. Raises UnsoundError, which names the file, if the model cannot produce them."""
+    """Return the rows and events of a run. Raises UnsoundError, which names the file, if the model cannot have produced them."""
     import pyarrow.parquet
 
     from endive.input_files import UnreadableError, check_rows
@@ -232,7 +232,7 @@ def check(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
 
 
 def _check_recording(path: Path, output: Output) -> None:
-    """Print the commits of a recording of the lab whose outcome a client cannot know, and those that were committed twice."""
+    """Print the commits in a recording of the lab that a client cannot know the outcome of, and duplicate commits."""
     from endive.lab.history import check_history
     from endive.lab.recording import read_requests
 
@@ -302,7 +302,7 @@ def watch(
 
 
 def follow(root: Path, report: Callable[[StudyProgress], None], *, once: bool, every: float) -> set[str]:
-    """Report the progress of every study until none is running; return their final states."""
+    """Report the progress of every study until none is running; return the final progress of each study."""
     from endive.runs.study_records import progress_of, read_studies
 
     reported: dict[str, tuple[int, str]] = {}

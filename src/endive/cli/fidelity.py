@@ -1,4 +1,4 @@
-"""``endive fidelity``: how close a model is to observations."""
+"""``endive fidelity``: compare a model with observations."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def fidelity(
 
 
 def _read(source: str, catalog: str | None) -> Source:
-    """Return the reports of a file of JSON lines, or the history of a table."""
+    """Return the commit reports in a file of JSON lines, or the history of a table."""
     from endive.calibrate.reports import read_reports
     from endive.calibrate.sources import open_history
 
@@ -76,7 +76,7 @@ def _table_then(config: Path, sources: list[Source], changes: dict[str, Any]) ->
 
 
 def _compare(source: Source, rows: pd.DataFrame) -> list[Comparison]:
-    """Compare with reports, or with a history."""
+    """Compare the model with commit reports or with a history."""
     from endive.calibrate.fidelity import compare_failures, compare_history, compare_reports
     from endive.calibrate.table_history import History
 

@@ -99,7 +99,7 @@ def frontier(
 
 
 def _show_plan(output: Output, question: Question) -> None:
-    """Print the largest number of runs that a search takes, and their estimated time."""
+    """Print the maximum number of runs of a search and their estimated time."""
     from endive.report.frontier_answer import format_load
     from endive.runs.effort import estimate_effort
 
@@ -125,7 +125,7 @@ def _seconds(seconds: float) -> str:
 
 
 def answer(output: Output, question: Question, folder: Path, warmup: float | None = None, cooldown: float = 0.0) -> None:
-    """Search, write the record and the figure, and print the answer."""
+    """Search, write the record and the figure, and print the result."""
     from endive.report.frontier_answer import answer_frontier
     from endive.studies.measure import MetricsOptions
 

@@ -1,4 +1,4 @@
-"""``endive import``: from a table's history to a configuration."""
+"""``endive import``: create a configuration from a table's history."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def import_(
 def read_table(
     table: str, catalog: str | None, reports: Path | None, provider: str | None, client: str | None
 ) -> tuple[Imported, tuple[CommitReport, ...]]:
-    """Read a table's history, with its commit reports if there are any, which are returned as well."""
+    """Read a table's history; return it with its commit reports, if there are any."""
     from endive.calibrate.reports import read_reports
     from endive.calibrate.sources import open_history
     from endive.calibrate.table_import import import_history
@@ -133,8 +133,9 @@ def _answer(output: Output, out: Path, imported: Imported, result: dict[str, Any
 
 
 def write_imported(imported: Imported, out: Path, reports: Sequence[CommitReport]) -> tuple[list[Path], list[str]]:
-    """Write the configuration, its assumptions and, if reports contain latencies, the fitted store. Returns the
-    files, and notes on fits that were skipped because they would take too long.
+    """Write the configuration, its assumptions and, if reports contain latencies, the fitted store.
+
+    Returns the files, and notes on skipped fits that would take too long.
     """
     from endive.calibrate import TooMuchWorkError
     from endive.calibrate.table_import import assumptions_path, assumptions_text, configuration_text
@@ -158,7 +159,7 @@ def write_imported(imported: Imported, out: Path, reports: Sequence[CommitReport
 
 
 def _fit_latencies(imported: Imported, out: Path, single_attempts_ms: list[float]) -> Path:
-    """Write a store with which commits of one attempt take the observed time, and the configuration with it."""
+    """Fit the store latencies to the observed duration of commits with one attempt; write the profile and the configuration."""
     from endive.calibrate.answers import fit_store
     from endive.calibrate.profile import scaled_profile_text
     from endive.calibrate.table_import import configuration_text
@@ -175,7 +176,7 @@ def _fit_latencies(imported: Imported, out: Path, single_attempts_ms: list[float
 
 
 def _fit_loops(imported: Imported, out: Path) -> None:
-    """Write the configuration again with think times with which closed-loop writers commit at the observed rate."""
+    """Fit the think times of closed-loop writers to their observed commit rates; write the configuration again."""
     from endive.calibrate.answers import fit_think
     from endive.calibrate.table_import import configuration_text
     from endive.output_files import write_text
@@ -190,7 +191,7 @@ def _fit_loops(imported: Imported, out: Path) -> None:
 
 
 def answer_data(answer: Answer) -> dict[str, Any]:
-    """Return an answer for JSON; unknown values are null."""
+    """Return a prediction for JSON; unknown values are null."""
     return {
         "class": answer.name,
         "success": finite(answer.base.success),

@@ -15,7 +15,7 @@ from endive.cli.options import ForceFlag, check_new
 SIMPLE = "simple"
 """Name of the starter configuration, with most keys as comments."""
 DEFAULT_SYSTEM = "rest"
-"""Default system, also without a terminal."""
+"""Default system, which is used without asking if there is no terminal."""
 SHORT_NAMES = {"files": "files_s3"}
 
 
@@ -59,20 +59,20 @@ def system_texts() -> dict[str, str]:
 
 
 def _ask(texts: dict[str, str]) -> str:
-    """Ask on the terminal which system it is; an empty answer is the default."""
+    """Ask for the system on the terminal; an empty answer selects the default."""
     for name, text in texts.items():
         typer.echo(f"  {name:14}{_description(text)}", err=True)
     return str(typer.prompt("Which system is closest to yours?", default=DEFAULT_SYSTEM, err=True)).strip()
 
 
 def _description(text: str) -> str:
-    """Return the first line of a configuration up to its colon."""
+    """Return the first line of a configuration up to the colon."""
     line = text.splitlines()[0].removeprefix("#").strip()
     return line.partition(":")[0].removesuffix(".")
 
 
 def _text_of(system: str, texts: dict[str, str]) -> str:
-    """Return the configuration of a system. Raises ConfigError with the nearest name."""
+    """Return the configuration of a system. Raises ConfigError with the nearest name if there is none."""
     from endive.config.errors import nearest
 
     name = SHORT_NAMES.get(system, system)

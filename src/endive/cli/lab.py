@@ -113,7 +113,7 @@ def _run(words: Sequence[str], opened: Lab, output: Output, json: bool) -> int:
     with child_process(words, opened.environment(), stdout=sys.stderr if json else None) as child:
         try:
             return exit_code(child)
-        except KeyboardInterrupt:  # the command got it as well, and may want to end by itself
+        except KeyboardInterrupt:  # the command received the signal as well, and may end by itself
             output.note("interrupted; waiting for the command to end")
             return exit_code(child)
 
@@ -132,7 +132,7 @@ def _wait(opened: Lab, output: Output) -> int:
 def _rivals(
     opened: Lab, document: Document | None, job: str | None, tables: Sequence[str], seed: int | None, output: Output
 ) -> Iterator[None]:
-    """Commit the snapshots of rivals while the block runs."""
+    """Commit the snapshots of concurrent writers while the block runs."""
     if document is None:
         yield
         return

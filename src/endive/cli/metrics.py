@@ -128,7 +128,7 @@ def _report(output: Output, root: Path, measured: Metrics, manifest: Inventory, 
 
 
 def _show_curves(output: Output, curves: Sequence[dict[str, Any]], changing: Sequence[str]) -> None:
-    """Print the load at which each curve saturates; of many parameters only those that differ."""
+    """Print the load at which each curve saturates, with the parameters that differ between curves."""
     from endive.report.phrases import title_load
 
     names = [name for name in curves[0] if name.startswith("param_")]
@@ -146,7 +146,7 @@ def _show_curves(output: Output, curves: Sequence[dict[str, Any]], changing: Seq
 
 
 def _costs(rows: Sequence[dict[str, Any]], manifest: Inventory, prices: Prices) -> dict[str, Cost | None]:
-    """Return the cost of 1,000 commits of each experiment, from means over seeds."""
+    """Return the cost per 1,000 commits of each experiment, from means over seeds."""
     from endive.analysis.request_cost import basis_of, cost_of, rows_by_class
 
     by_experiment: dict[str, list[dict[str, Any]]] = {}
@@ -161,7 +161,7 @@ def _costs(rows: Sequence[dict[str, Any]], manifest: Inventory, prices: Prices) 
 
 
 def _cost_cells(cost: Cost | None, priced: bool, left: bool) -> list[str]:
-    """Return the cells of requests, money (if anything is priced) and orphaned files (if there are any)."""
+    """Return the cells of a row: requests, cost (if any request has a price) and orphaned files (if there are any)."""
     from endive.formatting import format_money, format_number
 
     if cost is None:
@@ -172,7 +172,7 @@ def _cost_cells(cost: Cost | None, priced: bool, left: bool) -> list[str]:
 
 
 def _summary(row: dict[str, Any], changing: Sequence[str], cost: Sequence[str]) -> list[str]:
-    """Return the row of an experiment."""
+    """Return the row of an experiment in the table of metrics."""
     from endive.formatting import format_duration, format_percent_range
     from endive.report.phrases import format_bounded
 
@@ -187,7 +187,7 @@ def _summary(row: dict[str, Any], changing: Sequence[str], cost: Sequence[str]) 
 
 
 def _label(row: dict[str, Any], columns: Sequence[str]) -> str:
-    """Return the label of a configuration, by the values of its parameters."""
+    """Return the label of a configuration, made of the values of its parameters."""
     from endive.report.phrases import label_configuration
 
     return label_configuration({column: row[column] for column in columns}, row) or "all"

@@ -1,4 +1,4 @@
-"""``endive observe``: describes how a client commits, as a protocol."""
+"""``endive observe``: derive the commit protocol of a client."""
 
 from __future__ import annotations
 

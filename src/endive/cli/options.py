@@ -164,7 +164,7 @@ def seed_count(seeds: str | None, minimum: int) -> int | None:
 
 
 def precision_of(precision: str | None, seeds: str | None, max_seeds: int | None, metrics: Sequence[str]) -> Precision | None:
-    """Return the precision of the options; None if there is none. Raises ConfigError."""
+    """Return the requested precision; None if there is none. Raises ConfigError."""
     from endive.config.precision import choose_precision
 
     if precision is None and metrics:
@@ -175,7 +175,7 @@ def precision_of(precision: str | None, seeds: str | None, max_seeds: int | None
 def precise_subjects(
     metrics: Sequence[str], others: Sequence[Subject], precision: Precision | None, source: str = "--for"
 ) -> tuple[Subject, ...]:
-    """Return the metrics of ``--for``, or else others of the command, or else success and p95. Raises ConfigError."""
+    """Return the metrics of ``--for``; by default the given metrics, or else success and p95. Raises ConfigError."""
     from endive.analysis.conditions import parse_subject
     from endive.analysis.replication_rule import choose_subjects
     from endive.analysis.run_metrics import RATES

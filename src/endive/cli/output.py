@@ -14,12 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 _FILE_WIDTH = 200
-"""Columns of tables in files and pipes, where lines of text are not wrapped at all."""
+"""Width of tables in files and pipes, in characters; text is not wrapped there."""
 _GAP = 2
 
 
 class Output:
-    """Output of a command. Lines that are None are left out."""
+    """Output of a command. Lines that are None are omitted."""
 
     def __init__(self) -> None:
         self.talk = Console(stderr=True, highlight=False)
@@ -88,7 +88,7 @@ class JsonOutput(Output):
 
 
 def _wraps(console: Console) -> bool:
-    """Return whether lines are wrapped: on a terminal, and where COLUMNS is set."""
+    """Return whether lines are wrapped: on a terminal, or if COLUMNS is set."""
     return console.is_terminal or "COLUMNS" in os.environ
 
 
@@ -109,7 +109,7 @@ def _wrap(line: str, wrapper: textwrap.TextWrapper) -> str:
 
 
 def _blocks(columns: Sequence[tuple[str, ...]], width: int) -> Iterator[list[tuple[str, ...]]]:
-    """Split columns into tables that fit, the first column in each."""
+    """Split columns into tables that fit the width; each repeats the first column."""
     first, *others = columns
     block = [first]
     for column in others:
@@ -121,7 +121,7 @@ def _blocks(columns: Sequence[tuple[str, ...]], width: int) -> Iterator[list[tup
 
 
 def _widths(columns: Sequence[tuple[str, ...]], width: int) -> list[int]:
-    """Return the widths of columns: the widest are narrowed, down to their longest word, until the table fits."""
+    """Return the widths of columns. The widest columns are narrowed until the table fits, but not below their longest word."""
     widths, least = [max(map(len, column)) for column in columns], [_least_width(column) for column in columns]
     while sum(widths) + _GAP * (len(widths) - 1) > width and widths != least:
         place = max(range(len(widths)), key=lambda place: (widths[place] > least[place], widths[place]))
@@ -130,7 +130,7 @@ def _widths(columns: Sequence[tuple[str, ...]], width: int) -> list[int]:
 
 
 def _least_width(column: Sequence[str]) -> int:
-    """Return the width of a column of numbers, or that of the longest word of other columns."""
+    """Return the minimum width of a column: its width if it contains numbers, otherwise its longest word."""
     cells = [word for cell in column[1:] for word in ([cell] if _is_number(cell) else cell.split())]
     return max((len(word) for word in (*column[0].split(), *cells)), default=0)
 
@@ -157,10 +157,10 @@ def printable(text: str, keep: str = "") -> str:
 
 
 def _is_shown(character: str) -> bool:
-    """Return whether a character is not a control or format character, surrogate or line separator."""
+    """Return whether a character is safe to print: no control or format character, surrogate or line separator."""
     return unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def output_for(json_wanted: bool) -> Output:
-    """Return the text output or the JSON output."""
+    """Return the output for people or for JSON."""
     return JsonOutput() if json_wanted else ConsoleOutput()

@@ -1,4 +1,4 @@
-"""``endive pack``: a study as one archive that checks itself."""
+"""``endive pack``: pack a study into one archive with checksums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``endive probe``: measures a store or a catalog."""
+"""``endive probe``: measure an object store or a catalog."""
 
 from __future__ import annotations
 

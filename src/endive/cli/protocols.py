@@ -1,4 +1,4 @@
-"""``endive protocols``: built-in commit protocols, and the content of one."""
+"""``endive protocols``: list the built-in commit protocols, and print one."""
 
 from __future__ import annotations
 

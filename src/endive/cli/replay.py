@@ -1,4 +1,4 @@
-"""``endive replay``: a table's history as workload, with the original and with changed settings."""
+"""``endive replay``: replay a table's history with the original and with changed settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``endive report``: a study as one HTML file, and its answer."""
+"""``endive report``: write a study as one HTML file, and print its findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``endive run``: one run and its metrics."""
+"""``endive run``: simulate a configuration and print its metrics."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ _LATENCIES = {
     "Commit latency of committed transactions": "commit_latency",
     "Total latency of committed transactions (job duration and commit)": "total_latency",
 }
-"""Metrics of latency by the titles of their tables."""
+"""Latency metrics by title of the table."""
 _JOB = "t_runtime"
-"""Column of the duration of the job, which is not part of the commit."""
+"""Column of the job duration, which is not part of the time to commit."""
 
 
 @app.command()
@@ -157,16 +157,16 @@ def run(
 
 @dataclass(frozen=True)
 class Check:
-    """Conditions of ``--fail-if`` on a run, and the runs of other seeds that are needed to evaluate them.
+    """Conditions of ``--fail-if``, and how to run the further seeds that are needed to evaluate them.
 
     Attributes:
         conditions: Conditions to evaluate.
         source: Configuration of the run.
-        run_seed: Function that runs a seed, and returns the file of its results.
+        run_seed: Function that runs a seed and returns the file of results.
         others: Further seeds.
-        junit: File of the outcome as JUnit XML.
+        junit: JUnit XML file to write.
         precision: Precision that determines the further seeds; None if they are given.
-        subjects: Metrics of the precision.
+        subjects: Metrics that the precision applies to.
     """
 
     conditions: Sequence[Condition] = ()
@@ -178,7 +178,7 @@ class Check:
     subjects: Sequence[Subject] = ()
 
     def replicate(self, measured: RunMetrics) -> tuple[list[RunMetrics], Reached | None]:
-        """Return the metrics of the given run and of those of the other seeds, all in one window."""
+        """Return the metrics of the given run and of the runs of the other seeds, all measured in one window."""
         from endive.analysis.replication_rule import add_seeds, measure_widths
         from endive.studies.measure import RunFile, RunMetrics, measure_file
 
@@ -202,7 +202,7 @@ class Check:
         return runs, add_seeds(measure, precision)
 
     def judge(self, runs: Sequence[RunMetrics]) -> list[Judgement]:
-        """Judge the conditions over runs."""
+        """Evaluate the conditions over runs."""
         from endive.report.judgements import judge_runs, write_junit
 
         judgements = [judge_runs(each, runs) for each in self.conditions]
@@ -212,7 +212,7 @@ class Check:
 
 
 def _split_seeds(seed: int | None, seeds: str | None, conditions: Sequence[str]) -> tuple[int | None, tuple[int, ...]]:
-    """Return the seed of the run that is printed, and the further seeds of conditions."""
+    """Return the seed of the printed run, and the further seeds that conditions are evaluated over."""
     if seeds is None:
         return seed, ()
     from endive.config.study import parse_seeds
@@ -226,7 +226,7 @@ def _split_seeds(seed: int | None, seeds: str | None, conditions: Sequence[str])
 
 
 def with_label(document: Document, config: Path) -> Document:
-    """Return the document with a label, by which its runs get a directory: that of the file, or the file's name.
+    """Return the document with a label, which names the directory of its runs: the label in the file, or else the file name.
 
     A file that sets ``simulation.output_path`` keeps it.
     """
@@ -237,7 +237,7 @@ def with_label(document: Document, config: Path) -> Document:
 
 
 def check_classes(conditions: Sequence[Condition], document: Document) -> None:
-    """Raise ConfigError if a condition is on a workload class that the configuration does not have."""
+    """Raise ConfigError if a condition names a workload class that the configuration does not have."""
     from endive.analysis.run_metrics import ALL
     from endive.config.errors import nearest
     from endive.workload.classes import DEFAULT_CLASS
@@ -306,7 +306,7 @@ def show_run(
 def _precision_data(
     precision: Precision | None, reached: Reached | None, estimates: Sequence[tuple[Subject, Estimate | None]]
 ) -> dict[str, Any]:
-    """Return the estimates over seeds for JSON; nothing without a precision."""
+    """Return the estimates over seeds for JSON; empty without a precision."""
     from endive.report.precision_answer import precision_as_data
 
     if precision is None or reached is None:
@@ -391,7 +391,7 @@ def show_metrics(output: Output, measured: RunMetrics, counters: dict[str, int])
 
 
 def _show_writers(output: Output, named: Sequence[tuple[str, Any]]) -> None:
-    """Print tables of the fairness among writers, of freshness and of handoffs, where there are writers and committers."""
+    """Print tables of fairness among writers, freshness and handoffs, for classes with writers or committers."""
     from endive.analysis.estimates import at_least
 
     owned = [(name, group) for name, group in named if group["longest_losing_streak"] is not None]
@@ -461,7 +461,7 @@ def _percentiles(group: Any, name: str) -> tuple[str, ...]:
 
 
 def show_cost(output: Output, cost: Cost | None) -> None:
-    """Print the requests of 1,000 commits by kind, with money if all have a price, and orphaned files."""
+    """Print the requests per 1,000 commits by kind, their cost if all have a price, and orphaned files."""
     from endive.analysis.request_cost import KINDS
     from endive.report.phrases import describe_month
 
@@ -483,7 +483,7 @@ def show_cost(output: Output, cost: Cost | None) -> None:
 
 
 def cost_as_data(cost: Cost | None) -> dict[str, Any] | None:
-    """Return the requests and money of 1,000 commits for JSON."""
+    """Return the requests and the cost per 1,000 commits for JSON."""
     if cost is None:
         return None
     return {

@@ -1,4 +1,4 @@
-"""``endive sweep``: many configurations times seeds, on Spark."""
+"""``endive sweep``: run all combinations of parameter values and seeds on Spark."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def sweep(
             fail(output, f"{path}: {runs:,} runs; pass --yes to run them")
         with starting_session(SparkOptions(master, remote, ship_code)) as starting:
             if not dry_run and is_new:
-                starting.begin()  # nothing can be finished, so Spark comes up while this is planned
+                starting.begin()  # no run can be finished, so Spark starts while the sweep is planned
             plan = plan_sweep(reader)
             question = check_question(reader, plan)
             subjects = precise_subjects(for_, [question] if question else [], plan.precision)
@@ -113,7 +113,10 @@ def sweep(
 
 
 def check_question(reader: Sweep, plan: SweepPlan) -> Subject | None:
-    """Return the question of a sweep. Raises ConfigError if it names no metric, or a class that none of its points has."""
+    """Return the metric that a sweep names as its question.
+
+    Raises ConfigError if there is no such metric, or if no point has its class.
+    """
     from endive.analysis.conditions import parse_question
 
     if reader.question is None:
@@ -124,7 +127,7 @@ def check_question(reader: Sweep, plan: SweepPlan) -> Subject | None:
 
 @dataclass(frozen=True)
 class Stages:
-    """Further jobs of a sweep with a precision: its file, the metrics of the precision, and whether any cost is accepted."""
+    """Settings of the further jobs of a sweep with a precision: its file, the metrics, and whether any cost is accepted."""
 
     reader: Sweep
     subjects: tuple[Subject, ...]
@@ -132,7 +135,7 @@ class Stages:
 
 
 def _run(output: Output, plan: SweepPlan, work: Work, out: Path, starting: StartingSession, stages: Stages) -> None:
-    """Run a plan; with a precision, also the seeds that its points turn out to need."""
+    """Run a plan and, with a precision, the further seeds that its points need."""
     from endive.pipeline.precise_sweep import plan_more_seeds
     from endive.pipeline.sweep import run_sweep
     from endive.runs.plan import remaining_work
@@ -183,11 +186,11 @@ def watching(output: Output, work: Work, out: Path) -> Iterator[ProgressMonitor]
 
 
 _ESTIMATE_FROM = 0.05
-"""Share of the work after which the remaining time is estimated; before that, Spark's start dominates."""
+"""Fraction of the work after which the remaining time is estimated; before that, Spark's start dominates."""
 
 
 class ProgressLines:
-    """Prints progress in lines at an interval; sweeps that are shorter print none."""
+    """Printer of progress lines at an interval; shorter sweeps print none."""
 
     def __init__(
         self, write: Callable[[str], None], every_seconds: float = 30.0, clock: Callable[[], float] = time.monotonic

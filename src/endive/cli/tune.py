@@ -107,7 +107,7 @@ def tune(
 
 
 def _show_plan(output: Output, question: TuningQuestion, plan: Plan) -> None:
-    """Print the settings to try, the largest number of runs and their estimated time."""
+    """Print the settings to try, the maximum number of runs and their estimated time."""
     from endive.formatting import format_duration
     from endive.report.tuning_answer import count_most_runs, list_settings
     from endive.runs.effort import estimate_effort
@@ -123,7 +123,7 @@ def _show_plan(output: Output, question: TuningQuestion, plan: Plan) -> None:
 
 
 def _answer(output: Output, question: TuningQuestion, plan: Plan, options: MetricsOptions, folder: Path) -> None:
-    """Search, write the record and print the answer."""
+    """Search, write the record and print the result."""
     from endive.report.precision_answer import describe_precision
     from endive.report.tuning_answer import answer_tuning
 

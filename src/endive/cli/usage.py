@@ -1,4 +1,4 @@
-"""Layout of ``--help``: commands by purpose in the order of work, options by topic, and examples."""
+"""Layout of ``--help``: commands by purpose, options by topic, and examples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Questions": ("run", "compare", "frontier", "tune", "screen"),
     "Studies": ("sweep", "experiments", "consolidate", "metrics", "report", "plot", "pack"),
 }
-"""Commands in the order of work; each has a module of its name."""
+"""Commands in the order in which a study uses them; each has a module of the same name."""
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "init": ("endive init my.toml --for rest",),
     "serve": ("endive serve", "endive serve my.toml"),
@@ -45,7 +45,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "plot": ("endive plot results --figure throughput_load --format svg",),
     "pack": ("endive pack results -o study.zip",),
 }
-"""Example calls by command."""
+"""Examples by command."""
 _WHOLE = 400
 """Maximum length of a command's summary, so that none is cut."""
 _HIDDEN_ALIAS = re.compile(r", --out(?= |$)")
@@ -53,10 +53,10 @@ _HIDDEN_ALIAS = re.compile(r", --out(?= |$)")
 
 
 class CommandsByPurpose(TyperGroup):
-    """Lists commands under the headings of ``GROUPS``."""
+    """Command group whose help lists commands under the headings of ``GROUPS``."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands to the help."""
+        """Write the commands to the help text."""
         for title, names in GROUPS.items():
             with formatter.section(title):
                 commands = ((name, self.get_command(ctx, name)) for name in names)
@@ -64,13 +64,13 @@ class CommandsByPurpose(TyperGroup):
 
 
 COMMAND_KEY = "endive.command"
-"""Context key for the words after ``--``, for commands of ``WITH_COMMAND``."""
+"""Context key for the words after ``--``, for the commands in ``WITH_COMMAND``."""
 WITH_COMMAND = frozenset({"lab", "observe"})
 """Commands that run a program of the user, which is given after ``--``."""
 
 
 class OptionsByTopic(TyperCommand):
-    """Lists options under the headings that their ``rich_help_panel`` names."""
+    """Command whose help lists options under the headings in ``rich_help_panel``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the command line; words after ``--`` are kept for commands that run a program."""
@@ -81,13 +81,13 @@ class OptionsByTopic(TyperCommand):
         return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return the parts of the usage line: optional arguments in brackets."""
+        """Return the words of the usage line, with optional arguments in brackets."""
         arguments = [each for each in self.get_params(ctx) if each.param_type_name == "argument"]
         pieces = ["[OPTIONS]", *(name if each.required else f"[{name}]" for each in arguments for name in [_argument_name(each)])]
         return [*pieces, "[-- COMMAND...]"] if self.name in WITH_COMMAND else pieces
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments and options to the help."""
+        """Write the arguments and options to the help text."""
         panels: dict[str, list[tuple[str, str]]] = {}
         for each in self.get_params(ctx):
             record = each.get_help_record(ctx)

@@ -98,8 +98,8 @@ def read_provenance(path: Path) -> dict[str, Any]:
     """Read the provenance record of a run.
 
     Raises:
-        RecordError: If the record is missing or damaged, or its checksum does not match its content. Records of older versions have no
-            checksum.
+        RecordError: If the record is missing or damaged, or its checksum does not match its content. Records of older versions have
+            no checksum.
     """
     return read_sealed_record(path, Provenance)
 
