@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class ReportError(ValueError):
-    """The requested content cannot be shown; the message contains the reason and the remedy. The exit code is 2."""
+    """Raised if the requested content cannot be shown; the message contains the reason and the remedy. The exit code is 2."""

@@ -1,4 +1,4 @@
-"""State the findings of a study: the answer to its question, its results, and their limits."""
+"""State the findings of a study in sentences: the answer to its question, further results, and their limits."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ from endive.simulation.columns import TIME_WORDS
 
 Row = dict[Any, Any]
 _ALIKE = 1.05
-"""Factor below which numbers count as equal."""
+"""Ratio of two numbers below which they count as equal."""
 _EVEN = 0.9
-"""Jain's index from which commits count as shared evenly."""
+"""Jain's index above which commits count as evenly distributed."""
 _MEDIAN, _TAIL = "time_to_commit_p50_ms", "time_to_commit_p99_ms"
 _FAR_MORE = 10.0
 _MOST_NAMED = 6
@@ -68,7 +68,7 @@ _REASONS = {
     "throughput": f"less than {_THROUGHPUT} of the offered load commits",
     "backlog": "transactions start to commit faster than they finish",
 }
-"""Consequence of exceeding the maximum sustainable load, by the reason of saturation."""
+"""Consequence of exceeding the maximum sustainable load, by saturation criterion."""
 
 
 def answer_study(study: Study) -> list[str]:
@@ -85,10 +85,10 @@ def answer_study(study: Study) -> list[str]:
 
 
 def answer_question(study: Study) -> list[str]:
-    """Return the answer to the question of a study, one sentence each; an empty list if the study has no question.
+    """Return the sentences that answer the question of a study; an empty list if the study has no question.
 
-    Scenarios are compared with the baseline; other configurations are listed from the best to the worst. If a numeric
-    parameter varies, the answer covers its largest and its smallest value.
+    Scenarios are compared with the baseline; other configurations are listed from the best to the worst. If a numeric parameter
+    varies, the answer covers the largest and the smallest value.
     """
     if study.question is None:
         return []
@@ -97,7 +97,7 @@ def answer_question(study: Study) -> list[str]:
 
 
 def _find_places(study: Study) -> list[tuple[str, list[str]]]:
-    """Return the highest and the lowest value on the axis that all configurations share, in words, with their experiments."""
+    """Return the highest and the lowest axis value that all configurations have, in words, with the experiments at each."""
     if study.axis is None or len(study.axis.values) < 2:
         return [("", list(study.manifest.experiments))]
     by_place: dict[float, list[str]] = {}
@@ -123,7 +123,7 @@ def _answer_at(study: Study, question: Subject, at: str, experiments: Sequence[s
 
 
 def _make_scenario_sides(study: Study, experiments: Sequence[str]) -> list[Side]:
-    """Return the scenarios of these experiments, the baseline first; an empty list if two experiments share a scenario."""
+    """Return the scenarios of these experiments, the baseline first; an empty list if two experiments have the same scenario."""
     named = {str(study.manifest.experiments[name].parameters.get(SCENARIO_COLUMN)): name for name in experiments}
     ordered = [name for name in study.scenarios if name in named]
     if len(ordered) < 2 or len(named) < len(experiments) or study.scenarios[0] not in named:
@@ -138,7 +138,7 @@ def _make_side(study: Study, name: str, experiment: str) -> Side:
 
 
 def _list_values(study: Study, question: Subject, experiments: Sequence[str]) -> str:
-    """List the configurations with their values, the best first; ties are in the order of the figures."""
+    """List the configurations with their values, the best first; ties are in the same order as in figures."""
     rows = [row for row in _select_rows(study, question.workload_class, question.operation) if row["experiment"] in experiments]
     rows = [row for row in rows if _format_value(row, question.metric) != "-"]
     title = capitalize(name_subject(question))
@@ -184,9 +184,10 @@ def _describe_fairness(study: Study) -> Iterator[str]:
 
 
 def describe_fairness(name: str, rows: Sequence[Row], where: Callable[[Row], str]) -> Iterator[str]:
-    """Yield a sentence about the most uneven distribution of commits among the writers of a class, if it is far from even.
+    """Yield a sentence about the class with the most uneven distribution of commits among writers, if it is far from even.
 
-    ``where`` returns the configuration of a row, such as `` with 20 clients``, or an empty text for a single configuration.
+    ``where`` returns the name of the configuration of a row, such as `` with 20 clients``, or an empty text for a single
+    configuration.
     """
     shared = [row for row in rows if is_known(row.get("jain_index"))]
     if not shared:
@@ -214,7 +215,7 @@ def _describe_run(row: Row) -> Iterator[str]:
 
 
 def _describe_loads(study: Study, totals: list[Row]) -> list[str]:
-    """Return the findings of curves over a load."""
+    """Return the findings for configurations that vary the load."""
     by_series: dict[str, list[Row]] = {}
     for row in totals:
         by_series.setdefault(row["series"], []).append(row)
@@ -276,7 +277,7 @@ def _join(texts: Sequence[str], names: Sequence[str]) -> str:
 
 
 def _describe_limits(study: Study, curves: list[Row], named: list[Row]) -> Iterator[str]:
-    """Yield the maximum sustainable load of each named configuration, and the effect of higher loads."""
+    """Yield sentences about the maximum sustainable load of each named configuration, and the effect of higher loads."""
     several, everywhere = len(curves) > 1, ""
     if several and len({(curve["bound"], curve["reason"], curve["saturation_load"]) for curve in curves}) == 1:
         named, several, everywhere = curves[:1], False, " in all configurations"
@@ -342,7 +343,7 @@ def _rank_medians(study: Study, medians: list[tuple[str, float]]) -> str:
 
 
 def _describe_configurations(study: Study, totals: list[Row], *, classes_commit: bool) -> list[str]:
-    """Return the findings of configurations that do not differ in a load."""
+    """Return the findings for configurations that do not vary the load."""
     ranked = sorted(totals, key=lambda row: -row["throughput_per_s"])
     findings = [_rank_throughput(ranked, lambda row: _name_point(study, row))]
     started = [row for row in totals if is_known(row["success_high"])]
@@ -360,7 +361,7 @@ def _describe_configurations(study: Study, totals: list[Row], *, classes_commit:
 
 
 def _describe_time(study: Study, rows: list[Row]) -> Iterator[str]:
-    """Yield the largest component of the commit time, and the configurations in which it is the largest."""
+    """Yield sentences about the largest component of the commit time, and the configurations in which it is the largest."""
     largest: dict[str, list[tuple[Row, float]]] = {}
     for row in rows:
         parts = {name: row[f"mean_{name}"] for name in TIME_WORDS if name != "t_runtime" and is_known(row[f"mean_{name}"])}
@@ -386,12 +387,12 @@ def _describe_time(study: Study, rows: list[Row]) -> Iterator[str]:
 
 
 def _choose_verb(name: str, singular: str, plural: str) -> str:
-    """Return the form of a verb for the name of a configuration: ``16 tables reach``, ``S3 Express reaches``."""
+    """Return the verb form that agrees with the name of a configuration: ``16 tables reach``, ``S3 Express reaches``."""
     return plural if re.match(r"(?!1 )[\d.,]+%? [a-z ]*s\b", name) else singular
 
 
 def _describe_classes(study: Study) -> Iterator[str]:
-    """Yield the classes with low success, the worst first, if the workload has several classes."""
+    """Yield sentences about the classes with low success, the worst first, if the workload has several classes."""
     if len(study.classes) < 2:
         return
     committing: list[str] = []
@@ -415,7 +416,7 @@ def _describe_classes(study: Study) -> Iterator[str]:
 
 
 def _contrast_class(study: Study, name: str, rows: list[Row]) -> list[str]:
-    """Contrast the configurations in which a class commits with the others, and add the cause if it is metadata reads."""
+    """Contrast the configurations in which a class commits with the others, and name metadata reads if they are the cause."""
     committing = [row for row in rows if row["success_high"] >= LEAST_SUCCESS]
     failing = sorted((row for row in rows if row["success_high"] < LEAST_SUCCESS), key=lambda row: row["success_high"])
     if len(rows) > _MOST_NAMED:
@@ -468,7 +469,7 @@ def describe_windows(study: Study) -> str:
 
 
 def warn_study(study: Study) -> list[str]:
-    """Return the limits of the findings: damaged results, few seeds, overload, short runs, loads on one side of saturation."""
+    """Return the limits of the findings, such as few seeds, overload, short runs, or loads only on one side of saturation."""
     return list(_list_warnings(study, _select_totals(study)))
 
 
@@ -496,7 +497,7 @@ def _list_warnings(study: Study, totals: list[Row]) -> Iterator[str]:
 
 
 def _warn_windows(study: Study, totals: list[Row]) -> Iterator[str]:
-    """Yield the overloaded experiments and the experiments with short runs; a longer run does not help an overloaded system."""
+    """Yield warnings about overloaded experiments and about short runs; an overloaded system gets no warning about short runs."""
     over = [(row, text) for row in totals if (text := describe_overload(row)) is not None]
     if over and len(totals) == 1:
         yield over[0][1]
@@ -534,7 +535,7 @@ def _count_of(number: int, totals: Sequence[Row], singular: str, plural: str) ->
 
 
 def _describe_bottlenecks(study: Study, totals: list[Row]) -> Iterator[str]:
-    """Yield the utilization of the busiest catalog, and the first day on which metadata.json reaches its limit."""
+    """Yield sentences about the utilization of the busiest catalog, and the day on which metadata.json reaches its limit."""
     busy, limited = [], []
     for row in totals:
         parameters = study.manifest.experiments[row["experiment"]].parameters
@@ -568,7 +569,7 @@ def _format_success(row: Row) -> str:
 
 
 def _format_load(study: Study, load: float) -> str:
-    """Return a load with its unit and, if there are several classes, the class whose rate it is."""
+    """Return a load with its unit and, if there are several classes, the name of the class with that rate."""
     axis = study.axis
     assert axis is not None
     owner = phrases.find_load_class(axis.column)
@@ -580,7 +581,7 @@ def _format_load(study: Study, load: float) -> str:
 
 
 def _choose_preposition(study: Study) -> str:
-    """Return the preposition before a position on the axis: ``at 8/s``, ``with 20 clients``."""
+    """Return an axis value with its preposition: ``at 8/s``, ``with 20 clients``."""
     return "at" if study.axis is not None and "/s)" in study.axis.title else "with"
 
 

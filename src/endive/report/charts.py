@@ -1,6 +1,6 @@
 """Draw figures as Vega-Lite charts with Altair, for pages and for papers.
 
-A chart refers to its data by name (``rows``), so that a page contains every number once, for the chart and for its table.
+A chart refers to its data by name (``rows``), so that a page contains the data once, for the chart and for the table.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _REACH = 700
 _WHEEL = "wheel![event.ctrlKey || event.metaKey]"
 """Event that zooms; the wheel alone scrolls the page."""
 _LIGHT = 0.55
-"""Position on the colour scale above which cells are light and their text is dark."""
+"""Position on the colour scale above which cells are light and have dark text."""
 
 
 def make_panel_spec(panel: Panel) -> dict[str, Any]:
     """Return the Vega-Lite specification of a panel without its width, schema and configuration."""
-    with debug_mode(False):  # validating each part and then the whole is slow; tests validate the whole
+    with debug_mode(False):  # validating every part and then the whole is slow; tests validate the whole
         spec = dict(_KINDS[panel.figure.kind](panel).to_dict(validate=False))
     return {name: value for name, value in spec.items() if name not in ("$schema", "config")}
 
@@ -61,7 +61,7 @@ def make_page_spec(panel: Panel) -> dict[str, Any]:
 
 
 def encode_rows(data: pd.DataFrame) -> dict[str, Any]:
-    """Return data by column, with rounded numbers and dictionary-encoded text."""
+    """Return the data of a chart by column, with rounded numbers and dictionary-encoded text."""
     return {str(name): _encode_column(data[name]) for name in data.columns}
 
 
@@ -299,7 +299,7 @@ def _draw_heatmap(panel: Panel) -> Any:
 
 
 def _choose_fitting_text(panel: Panel, *names: str) -> str:
-    """Return a Vega expression for the first of these fields that fits into a cell, or an empty text."""
+    """Return a Vega expression for the text of the first of these fields that fits into a cell, or an empty text."""
     wide = "width" if panel.theme.width is None else str(panel.theme.width)
     room = f"{wide} / {panel.figure.data[panel.figure.x.column].nunique()} > {0.58 * panel.theme.size}"
     return "".join(f"{room} * length(datum.{name}) ? datum.{name} : " for name in names) + "''"
@@ -311,7 +311,7 @@ def _choose_format(axis: Axis) -> str:
 
 
 def _find_value_span(figure: Figure, value: Axis) -> tuple[float, float]:
-    """Return the ends of the colour scale."""
+    """Return the limits of the colour scale."""
     values = figure.data[value.column].dropna().astype(float)
     values = values[values > 0.0] if value.scale == "log" else values
     low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
@@ -320,7 +320,7 @@ def _find_value_span(figure: Figure, value: Axis) -> tuple[float, float]:
 
 
 def _draw_swimlanes(panel: Panel) -> Any:
-    """Return spans in lanes, with markers for events on top and labels beside the lanes."""
+    """Return horizontal spans in lanes, with event markers on top and labels beside the lanes."""
     figure, theme = panel.figure, panel.theme
     assert figure.x_end is not None
     base = panel.chart().encode(

@@ -1,4 +1,4 @@
-"""Compare the sides of a comparison: each alternative with the baseline, metric by metric and seed by seed.
+"""Compare each alternative with the baseline, metric by metric and seed by seed.
 
 Runs of the same seed are paired; see ``endive.analysis.contrasts``. Intervals that are reported together are simultaneous 95%
 intervals (Bonferroni).
@@ -30,16 +30,16 @@ from endive.studies.measure import MetricsOptions, RunFile, RunMetrics, open_run
 from endive.studies.tables import measure_locally
 
 METRICS = TABLES["compare"]
-"""Default metrics of a comparison of two sides."""
+"""Default metrics of a comparison of two configurations."""
 RANKED_METRICS = ("success_rate", "throughput_per_s", "time_to_commit_p95_ms")
-"""Default metrics of a comparison of more than two sides."""
+"""Default metrics of a comparison of more than two configurations."""
 _KINDS = ("number", "bound", "never")
-"""Rank of each kind of estimate: numbers come before bounds, and bounds before aborts."""
+"""Rank of each kind of estimate: numbers before bounds, and bounds before aborts."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison: its source, its runs in order of seeds, and their code version.
+    """One side of a comparison, the baseline or an alternative: source, runs in order of seeds, and code version.
 
     ``submitted`` gives the transactions of a seed by class, in the order of their submission.
     """
@@ -52,24 +52,25 @@ class Side:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Seeds of its runs."""
+        """Seeds of the runs."""
         return tuple(run.seed for run in self.runs)
 
     @property
     def groups(self) -> frozenset[tuple[str, str]]:
-        """Classes and operations of its runs."""
+        """Classes and operations of the runs."""
         return frozenset(group for run in self.runs for group in run.groups)
 
     @property
     def window(self) -> Window:
-        """Measured part of its runs."""
+        """Measured window of the runs."""
         return self.runs[0].window
 
 
 def load_side(source: str, options: MetricsOptions, window: Window | None = None) -> Side:
-    """Return the finished runs of an experiment on disk, measured in a window, by default its own.
+    """Return the finished runs of an experiment on disk, measured in a window, by default the window of the experiment.
 
-    ``source`` is its directory, a directory that contains it alone, ``ROOT#NAME`` (a prefix of the name is sufficient), or a run.
+    ``source`` is the directory of the experiment, a directory that contains no other experiment, ``ROOT#NAME`` (a prefix of the
+    name is sufficient), or a run.
     """
     root, _, name = source.partition("#")
     place = find_place(Path(root))
@@ -111,7 +112,7 @@ def _find_experiment(source: str, root: Path, name: str) -> Path:
 
 @dataclass(frozen=True)
 class Pairing:
-    """The seeds by which the runs of two sides are paired, None if they are unpaired, and warnings."""
+    """Seeds by which the runs of two sides of a comparison are paired (None if unpaired), and warnings."""
 
     seeds: tuple[int, ...] | None
     warnings: tuple[str, ...]
@@ -123,7 +124,7 @@ class Pairing:
 
 
 def pair_seeds(a: Side, b: Side) -> Pairing:
-    """Pair the runs of two sides by their common seeds, if all or enough are common, and collect warnings."""
+    """Pair the runs of two sides of a comparison by seed, if both have all or enough seeds in common, and collect warnings."""
     warnings = []
     common = tuple(sorted(set(a.seeds) & set(b.seeds)))
     alone = sorted(set(a.seeds) ^ set(b.seeds))
@@ -151,7 +152,7 @@ def _list_seeds(seeds: Sequence[int]) -> str:
 class Comparison:
     """One metric of one class and operation in the baseline (a) and an alternative (b).
 
-    ``difference`` is None for a percentile that is not a number on one side.
+    ``difference`` is None if one of the two percentiles is not a number.
     """
 
     metric: str
@@ -172,13 +173,13 @@ class Comparison:
 
     @property
     def is_significant(self) -> bool:
-        """True if the sides differ significantly."""
+        """True if the difference is significant."""
         return self.better is not None if self.difference is None else self.difference.is_significant
 
 
 @dataclass(frozen=True)
 class RankedSide:
-    """Side in the ranking of a metric; the baseline has no comparison."""
+    """Baseline or alternative in the ranking of a metric; the baseline has no comparison."""
 
     name: str
     estimate: Estimate
@@ -187,7 +188,7 @@ class RankedSide:
 
 @dataclass(frozen=True)
 class Leader:
-    """Best of all sides, whether it is significantly better than the others, and the sides that do not differ significantly."""
+    """Best configuration, whether its lead over all others is significant, and the configurations with which it ties."""
 
     name: str
     clear: bool
@@ -196,18 +197,18 @@ class Leader:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Ranking of all sides by one metric of one class, the best first; ``best`` is None if the metric has no direction."""
+    """Ranking by one metric of one class, the best first; ``best`` is None if the metric has no direction."""
 
     subject: Subject
     sides: tuple[RankedSide, ...]
     missing: tuple[str, ...]
-    """Sides without a measurement of the metric."""
+    """Configurations without a measurement of the metric."""
     best: Leader | None
 
 
 @dataclass(frozen=True)
 class Alternatives:
-    """All rankings, the pairing of each alternative with the baseline, and the number of simultaneous comparisons."""
+    """Rankings by all metrics, the pairing of each alternative with the baseline, and the number of simultaneous comparisons."""
 
     baseline: str
     rankings: tuple[Ranking, ...]
@@ -216,18 +217,18 @@ class Alternatives:
 
     @property
     def named_comparisons(self) -> list[tuple[str, Comparison]]:
-        """Every comparison with the baseline, with the name of the alternative, in the order of the subjects."""
+        """Every comparison with the baseline, with the name of the alternative, in the order of the metrics."""
         entries = (each for ranking in self.rankings for each in ranking.sides)
         return [(each.name, each.comparison) for each in entries if each.comparison is not None]
 
     @property
     def comparisons(self) -> list[Comparison]:
-        """Every comparison with the baseline, in the order of the subjects."""
+        """Every comparison with the baseline, in the order of the metrics."""
         return [each for _, each in self.named_comparisons]
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings of all pairings; with several alternatives, each starts with the name of its alternative."""
+        """Warnings of all pairings; with several alternatives, each warning starts with the name of the alternative."""
         if len(self.pairings) == 1:
             return next(iter(self.pairings.values())).warnings
         return tuple(dict.fromkeys(f"{name}: {text}" for name, each in self.pairings.items() for text in each.warnings))
@@ -236,16 +237,16 @@ class Alternatives:
 def compare_sides(
     sides: Sequence[Side], subjects: Sequence[Subject], *, times: int = 1, corrected: int | None = None
 ) -> Alternatives:
-    """Compare all sides with the first.
+    """Compare all alternatives with the baseline.
 
     Args:
         sides: The baseline and its alternatives.
         subjects: Metrics to compare.
-        times: Number of points of a study whose comparisons are reported together.
+        times: Number of study points whose comparisons are reported together.
         corrected: Number of simultaneous intervals (Bonferroni). Default: all comparisons.
 
     Raises:
-        ValueError: If there are fewer than two sides.
+        ValueError: If there is no alternative.
     """
     if len(sides) < 2:
         raise ValueError("an alternative needs a baseline")
@@ -257,10 +258,10 @@ def compare_sides(
 
 
 def compare_all(sides: Sequence[Side], question: Subject | None, metrics: Sequence[str]) -> Alternatives:
-    """Compare all sides with the first: two sides metric by metric, more by the question and by metrics of each class.
+    """Compare alternatives with the baseline: a single one by all metrics, several by the question and the metrics of each class.
 
-    Two sides without a question have 95% intervals, other comparisons simultaneous intervals. A question without metrics is
-    compared alone, so that other comparisons do not widen its intervals.
+    One alternative without a question has 95% intervals; other comparisons have simultaneous intervals. If only a question is
+    given, only its metric is compared, so that other comparisons do not widen the intervals.
     """
     if len(sides) == 2 and question is None:
         return compare_sides(sides, list_subjects(sides, metrics or METRICS), corrected=1)
@@ -287,7 +288,7 @@ def _rank(sides: Sequence[Side], pairings: Mapping[str, Pairing], subject: Subje
 
 
 def _find_leader(sides: Sequence[Side], subject: Subject, estimates: Mapping[str, Estimate]) -> Leader | None:
-    """Return the best of all sides over their common seeds; None if no side has a number in every seed."""
+    """Return the best configuration over the common seeds; None if no configuration has a number for every seed."""
     seeds = sorted(set.intersection(*(set(side.seeds) for side in sides)))
     numbers = [side for side in sides if estimates[side.name].kind == "number"]
     values = {}
@@ -308,14 +309,14 @@ def _find_leader(sides: Sequence[Side], subject: Subject, estimates: Mapping[str
 
 
 def list_subjects(sides: Sequence[Side], metrics: Sequence[str]) -> list[Subject]:
-    """Return the metrics of all transactions and, if there are several classes, of each class that all sides have."""
+    """Return the metrics of all transactions and, if there are several classes, of each class that all configurations have."""
     groups = frozenset.intersection(*(side.groups for side in sides))
     classes = sorted(name for name, operation in groups if operation == ALL and name != ALL)
     return [Subject(metric, name) for name in (ALL, *(classes if len(classes) > 1 else ())) for metric in metrics]
 
 
 def compare_metric(a: Side, b: Side, pairing: Pairing, subject: Subject, confidence: float = CONFIDENCE) -> Comparison | None:
-    """Compare one metric of a class and operation; return None if a side has no measurement."""
+    """Compare one metric of a class and operation; return None if the baseline or the alternative has no measurement."""
     of_a, of_b = (estimate_metric(_select_rows(side, subject, pairing.seeds), subject.metric, confidence) for side in (a, b))
     if of_a is None or of_b is None:
         return None
@@ -350,7 +351,7 @@ def _estimate_difference(
 
 
 def _find_least_width(metric: str, sides: Sequence[Sequence[Mapping[str, Any]]], window: Window, confidence: float) -> float:
-    """Return the minimum half width of a difference of shares or rates; 0 for other metrics."""
+    """Return the minimum half width of a difference of proportions or rates; 0 for other metrics."""
     if metric in SHARES:
         return contrasts.least_share_width(min(sum(row["transactions"] for row in side) for side in sides), confidence)
     if metric.endswith("_per_s"):
@@ -359,7 +360,7 @@ def _find_least_width(metric: str, sides: Sequence[Sequence[Mapping[str, Any]]],
 
 
 def _halve_success_range(rows: Sequence[Mapping[str, Any]]) -> float:
-    """Return half the range of success that is due to transactions in flight at the end of the run."""
+    """Return half the width of the range of success that is due to transactions in flight at the end of the run."""
     unfinished, entered = (float(sum(row[name] for row in rows)) for name in ("in_flight", "transactions"))
     return unfinished / max(1.0, entered) / 2.0
 
@@ -380,7 +381,7 @@ def pair_transactions(a: Side, b: Side, pairing: Pairing) -> dict[str, Pairs | N
 
 
 def judge_condition(condition: Condition, a: Side, b: Side, pairing: Pairing) -> Judgement:
-    """Judge a condition on B by its mean over seeds. Raises ConfigError if B has no such class or operation."""
+    """Evaluate a condition on the mean of B over seeds. Raises ConfigError if B has no such class or operation."""
     group = (condition.workload_class, condition.operation)
     if group not in b.groups:
         known = sorted({f"{name}, {operation}" if operation != ALL else name for name, operation in b.groups})

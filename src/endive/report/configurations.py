@@ -1,4 +1,4 @@
-"""Find the parameters in which the experiments of a study differ: the horizontal axis, and the configurations."""
+"""Find the parameters that differ between the experiments of a study: the horizontal axis, and those that define configurations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Parameters = Mapping[str, Value | None]
 
 @dataclass(frozen=True)
 class StudyAxis:
-    """The parameter on the horizontal axis. ``load`` is set if it is a load."""
+    """The parameter on the horizontal axis. ``load`` is set if the parameter is a load."""
 
     column: str
     title: str
@@ -37,7 +37,7 @@ class StudyAxis:
     load: LoadAxis | None = None
 
     def place(self, parameters: Mapping[str, Value]) -> float:
-        """Return the position of an experiment on the axis, or NaN."""
+        """Return the axis value of an experiment, or NaN."""
         value = parameters.get(self.column)
         if value is None:
             return float("nan")
@@ -46,9 +46,9 @@ class StudyAxis:
 
 @dataclass(frozen=True)
 class Series:
-    """A configuration: experiments that differ only in their position on the axis.
+    """A configuration: experiments that differ only in the axis value.
 
-    ``colour`` is its index in the palette; None if there are too many configurations and this one is not drawn.
+    ``colour`` is an index into the palette, or None if this configuration is omitted because there are too many.
     """
 
     label: str
@@ -58,9 +58,9 @@ class Series:
 
 
 def varying_parameters(manifest: Inventory) -> list[str]:
-    """Return the parameters that distinguish experiments, without parameters that others determine.
+    """Return the parameters that distinguish experiments, without those that other parameters determine.
 
-    The duration is one of them only if two experiments differ in nothing else, as in ``studies.experiment_tables``.
+    The duration is included only if two experiments differ in nothing else, as in ``studies.experiment_tables``.
     """
     found = varying(manifest.parameters)
     first = [f"{PREFIX}{name}" for name in _FIRST if f"{PREFIX}{name}" in found]
@@ -70,7 +70,7 @@ def varying_parameters(manifest: Inventory) -> list[str]:
 
 
 def _drop_redundant(manifest: Inventory, names: Sequence[str]) -> list[str]:
-    """Drop the names that the others determine, the last ones first."""
+    """Drop the parameters that the others determine, the last ones first."""
     candidates = _drop_implied(manifest, names)
     kept = list(candidates)
     for name in reversed(candidates):
@@ -81,7 +81,7 @@ def _drop_redundant(manifest: Inventory, names: Sequence[str]) -> list[str]:
 
 
 def _drop_implied(manifest: Inventory, names: Sequence[str]) -> list[str]:
-    """Drop the names that the names before them determine, in one pass over thousands of names."""
+    """Drop the parameters that the preceding ones determine, in one pass, which is fast for thousands of parameters."""
     experiments = [each.parameters for each in manifest.experiments.values()]
     groups: list[Any] = [None] * len(experiments)
     kept, count = [], 1
@@ -99,7 +99,7 @@ def _list_keys(manifest: Inventory, names: Sequence[str]) -> set[tuple[Value | N
 
 
 def choose_axis(manifest: Inventory, wanted: str | None) -> StudyAxis | None:
-    """Return the requested or varying load; otherwise the number with the most values; None if no number varies."""
+    """Return the requested or varying load, otherwise the numeric parameter with the most values; None if none varies."""
     found = find_load_axis(manifest, wanted)
     if isinstance(found, LoadAxis):
         title = phrases.title_load(found.column)
@@ -128,7 +128,7 @@ def _choose_scale(places: Sequence[float]) -> Scale:
 def make_series(
     manifest: Inventory, axis: StudyAxis | None, experiments: pa.Table, scenarios: Sequence[str] = ()
 ) -> tuple[Series, ...]:
-    """Return the configurations in the order of their parameters; scenarios are in the given order."""
+    """Return the configurations in the order of their parameters; scenarios keep the order in the study file."""
     names = [name for name in varying_parameters(manifest) if axis is None or name != axis.column]
     groups: dict[tuple[Value | None, ...], list[str]] = {}
     for name, each in manifest.experiments.items():
@@ -177,7 +177,7 @@ def _choose_visible(groups: Sequence[Sequence[str]], experiments: pa.Table) -> d
 
 
 def describe_experiments(stored: Sequence[StoredExperiment]) -> dict[str, str]:
-    """Return the differences of each stored experiment from the others of its label and version, by name.
+    """Return the parameters in which each stored experiment differs from the others with the same label and version, by name.
 
     Experiments without provenance are omitted.
     """

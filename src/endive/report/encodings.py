@@ -20,14 +20,14 @@ DIGITS = 6
 """Number of significant digits of the numbers on a page."""
 _TICKS = 6
 _TABLE_ONLY = ("experiment",)
-"""Columns that are shown in tables, but not in tooltips."""
+"""Columns that are shown in tables but not in tooltips."""
 _NUMBER = ",.4~r"
 _PERCENT = ".3~%"
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One of the small multiples of a figure, or all of it: its rows, its theme, and the axes that have a title."""
+    """Panel of a figure with small multiples, or the whole figure: rows, theme, and the axes that have a title."""
 
     figure: Figure
     data: pd.DataFrame
@@ -39,12 +39,12 @@ class Panel:
     """The value of ``figure.facet``."""
     rows: str = ROWS
     titled: frozenset[str] = frozenset(("x", "y", "value"))
-    """Axes with a title, and ``value`` if the colours of cells have a legend; on paper only panels at the edges have them."""
+    """Axes with a title, and ``value`` if the cell colours have a legend. On paper, only panels at the edges have titles."""
     height: float | None = None
     """Height in pixels or points; None for the default of the kind of figure."""
 
     def span(self, which: str) -> Span:
-        """Return the ends of an axis; panels with comparable values share them."""
+        """Return the limits of an axis; panels with comparable values share them."""
         shared = which == "x" or shares_y(self.figure)
         return find_domain(self.figure, which, self.figure.data if shared else self.data)
 
@@ -119,7 +119,7 @@ def encode_continuous(panel: Panel, which: str, channel: type[Any]) -> Any:
 
 
 def _wrap_axis_title(panel: Panel, which: str, axis: Axis, channel: type[Any]) -> Any:
-    """Return the title of an axis, wrapped if it is too long; None if another panel shows it."""
+    """Return the title of an axis, wrapped if it is too long; None if another panel shows the title."""
     if which not in panel.titled:
         return None
     room, title = panel.inner_height if channel is alt.Y else panel.theme.width, title_axis(axis)
@@ -172,7 +172,9 @@ def encode_shape(panel: Panel) -> Any:
 
 
 def draw_thresholds(panel: Panel, *, turned: bool = False) -> list[Any]:
-    """Return dashed lines across the chart, with labels outside of its edge. ``turned``: the y of the figure is horizontal.
+    """Return dashed lines across the chart, with labels outside of its edge.
+
+    ``turned`` means that the y of the figure is horizontal.
 
     Labels above the chart alternate between two rows, because lines may be closer than labels are long.
     """
@@ -201,7 +203,7 @@ def draw_thresholds(panel: Panel, *, turned: bool = False) -> list[Any]:
 
 
 def draw_references(panel: Panel) -> list[Any]:
-    """Return the reference curves, behind everything else."""
+    """Return the layers of the reference curves, which are drawn behind everything else."""
     return [
         alt.Chart(alt.InlineData(values=_list_points(reference.data)))
         .mark_line(color=panel.colours.get(reference.series or "", QUIET), strokeDash=[7, 3], strokeWidth=1.6, clip=True)
@@ -211,7 +213,7 @@ def draw_references(panel: Panel) -> list[Any]:
 
 
 def draw_crossings(panel: Panel) -> list[Any]:
-    """Return a tick for each curve that falls below a threshold, in the colour of the curve, with a line for its interval."""
+    """Return a tick at the threshold crossing of each curve, in the colour of the curve, with a line for the interval."""
     low, high = panel.span("x")
     layers: list[Any] = []
     for each in panel.figure.crossings:
@@ -248,7 +250,7 @@ def format_duration_ticks(axis: Axis) -> dict[str, Any]:
 
 
 def title_axis(axis: Axis) -> str:
-    """Return the title of an axis; durations have their unit in the ticks."""
+    """Return the title of an axis, without a unit for durations, whose ticks have units."""
     return axis.title.removesuffix(" (ms)")
 
 
@@ -258,7 +260,7 @@ def choose_number_format(axis: Axis) -> str:
 
 
 def encode_tooltip(figure: Figure, titles: Mapping[str, str]) -> list[alt.Tooltip]:
-    """Encode the tooltip of a mark: its identity, then its numbers with the interval."""
+    """Encode the tooltip of a mark: the names, then the numbers with their interval."""
     named = title_columns(figure, titles)
     names = [figure.series, figure.part, figure.facet, *figure.filters, figure.x.column, figure.x_low, figure.x_high, figure.x_end]
     names += [figure.y.column, figure.low, figure.high, None if figure.value is None else figure.value.column]
@@ -292,7 +294,7 @@ def title_columns(figure: Figure, titles: Mapping[str, str]) -> dict[str, str]:
 
 
 def find_percent_columns(figure: Figure) -> set[str]:
-    """Return the columns of shares, which are shown as percentages."""
+    """Return the columns of proportions, which are shown as percentages."""
     shares = {axis.column for axis in (figure.x, figure.y, figure.value) if axis is not None and axis.percent}
     ends = [(figure.low, figure.y), (figure.high, figure.y), (figure.x_low, figure.x), (figure.x_high, figure.x)]
     return shares | {name for name, axis in ends if name is not None and axis.percent}

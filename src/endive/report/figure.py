@@ -1,6 +1,6 @@
-"""Define a figure as a value: its data, their meaning, and their presentation.
+"""Define the value that describes a figure: data, definitions and presentation.
 
-``charts`` draws a ``Figure`` for pages and for papers and needs no other input. ``data`` is tidy: one row per mark, with all
+``charts`` draws a ``Figure`` for pages and papers without any other input. ``data`` is tidy: one row per mark, with all
 numbers of the figure.
 """
 
@@ -16,16 +16,22 @@ import pandas as pd
 from endive.report import ReportError
 
 Kind = Literal["line", "bars", "stacked", "heatmap", "swimlanes"]
-"""``line``: a curve for each series, with its interval. ``bars``: a bar for each x and series, with its interval. ``stacked``:
-parts (``part``) on top of each other. ``heatmap``: a cell for each x and y, coloured by ``value``. ``swimlanes``: spans from
-``x`` to ``x_end`` in the lane ``y``."""
+"""Kind of a figure.
+
+``line``: a curve for each series, with its interval. ``bars``: a bar for each x and series, with its interval. ``stacked``:
+components (``part``) on top of each other. ``heatmap``: a cell for each x and y, coloured by ``value``. ``swimlanes``: spans from
+``x`` to ``x_end`` in the lane ``y``.
+"""
 Scale = Literal["linear", "log", "symlog", "category"]
 """``symlog`` is logarithmic with a zero."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A column of the data on an axis, with its title (unit included) and its scale. ``percent`` shows a share as a percentage."""
+    """A column of the data on an axis, with its title (unit included) and its scale.
+
+    ``percent`` shows a proportion as a percentage.
+    """
 
     column: str
     title: str
@@ -73,7 +79,7 @@ class Figure:
     """Figure. ``series`` is the column that distinguishes curves, with the same colours in every figure of a study."""
 
     name: str
-    """File name and anchor, such as ``latency_throughput``."""
+    """Name of the file and of the HTML anchor, such as ``latency_throughput``."""
     title: str
     definition: str
     """Description of the values and how they are computed, in one or two sentences."""
@@ -93,7 +99,7 @@ class Figure:
     value: Axis | None = None
     """For ``heatmap``: value that colours a cell."""
     hatch: str | None = None
-    """For ``heatmap``: column of "", "/" (success below 95%) or "x" (below 80%)."""
+    """For ``heatmap``: column with the hatch: "", "/" (success below 95%) or "x" (below 80%)."""
     x_end: str | None = None
     thresholds: tuple[Threshold, ...] = ()
     references: tuple[Reference, ...] = ()
@@ -101,9 +107,9 @@ class Figure:
     crossings: tuple[CurveCrossing, ...] = ()
     """For ``line``: points at which curves cross a threshold."""
     filters: tuple[str, ...] = ()
-    """Columns with a filter on the page, such as operation_type, workload_class or a provider."""
+    """Columns that the page can filter by, such as operation_type, workload_class or a provider."""
     colours: Mapping[str, str] = field(default_factory=dict)
-    """Colour of each series or part, the same in all figures of a study."""
+    """Colour of each series or component, the same in all figures of a study."""
     order: str | None = None
     """For ``line``: column by which the points of a curve are connected; None for x."""
     x_low: str | None = None

@@ -1,4 +1,4 @@
-"""Answer ``endive frontier``: search for a load, state the answer in sentences, and write its record and figure."""
+"""Run the search of ``endive frontier``, state the result in sentences, and write the record and the figure."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from endive.studies.replicate import Replications
 Note = Callable[[str], None]
 """Function that prints a line of progress."""
 VERDICTS = {"holds": "yes", "fails": "no", "open": "undecided"}
-"""Words for the verdict on a condition at a load."""
+"""Word for each verdict on a condition at a load."""
 _FORMATS = ("svg", "png")
 _SIGN = re.compile(r"\s*(<=|>=|<|>)\s*")
 _COUNTED = ("writers", "clients")
-"""Keys that are counts, printed with a noun."""
+"""Noun for each key that is a count."""
 
 
 @dataclass(frozen=True)
 class FrontierAnswer:
-    """Finished search: question, result, record and written files."""
+    """Finished search: problem, result, record and written files."""
 
     question: Question
     found: Frontier
@@ -88,7 +88,7 @@ def _describe_point(question: Question, point: Point) -> str:
 
 
 def describe_answer(question: Question, found: Frontier) -> list[str]:
-    """Return the answer in sentences."""
+    """Return the result in sentences."""
     text = question.condition.text
     nothing = [point.load for point in found.points if point.estimate is None]
     if len(nothing) == len(found.points):

@@ -1,4 +1,4 @@
-"""Judge conditions of ``--fail-if``, and state the outcome in words, as data and as JUnit XML."""
+"""Evaluate conditions of ``--fail-if``, and state the outcome in words, as data and as JUnit XML."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RELATIONS: dict[Sign, tuple[str, str]] = {
     ">": ("not above", "above"),
     ">=": ("below", "at or above"),
 }
-"""Relation of a value to the threshold: if the condition does not hold, and if it holds."""
+"""Words for the relation of a value to the threshold: if the condition does not hold, and if it holds."""
 _OF_A = re.compile(r"\s*\bof\s+A$")
 
 
@@ -31,7 +31,7 @@ _OF_A = re.compile(r"\s*\bof\s+A$")
 class Judgement:
     """Evaluated condition on an alternative: whether the mean meets it, and whether the interval excludes the opposite.
 
-    Without an estimate, or with a bound that does not decide the condition, ``holds`` is True, so that the check fails.
+    If there is no estimate, or if a bound leaves the condition open, ``holds`` is True, so that the check fails.
     """
 
     condition: Condition
@@ -41,7 +41,7 @@ class Judgement:
 
 
 def judge_estimate(condition: Condition, found: Estimate | None) -> Judgement:
-    """Judge a condition by the mean of an estimate. A bound meets the condition if any value beyond it does."""
+    """Evaluate a condition on the mean of an estimate. A lower bound meets the condition if any higher value does."""
     if found is None:
         return Judgement(condition, None, holds=True, clear=False)
     verdict = condition.verdict(found.low, found.high)
@@ -50,7 +50,7 @@ def judge_estimate(condition: Condition, found: Estimate | None) -> Judgement:
 
 
 def judge_runs(condition: Condition, runs: Sequence[RunMetrics]) -> Judgement:
-    """Judge a condition by its mean over runs of one configuration."""
+    """Evaluate a condition on the mean over runs of one configuration."""
     return judge_estimate(condition, estimate_subject(runs, condition.subject))
 
 
@@ -100,7 +100,7 @@ def write_junit(path: Path, suite: str, judged: Mapping[str, Sequence[Judgement]
     Args:
         path: File to write.
         suite: Name of the test suite, such as the file that was run.
-        judged: Judgements by the name of the configuration, which is the class name of its test cases.
+        judged: Judgements by name of the configuration, which becomes the class name of the test cases.
     """
     cases = [(name, each) for name, judgements in judged.items() for each in judgements]
     counts = {"tests": str(len(cases)), "failures": str(sum(each.holds for _, each in cases)), "errors": "0"}

@@ -1,7 +1,7 @@
 """Render a report as one self-contained HTML file.
 
-It contains the text, the data of the figures, the style, the scripts and the libraries that draw charts (Vega, Vega-Lite and
-Vega-Embed), and needs no network. Its content security policy allows only these scripts, by their hashes; expressions of charts are
+The file contains the text, the data of the figures, the styles, the scripts and the chart libraries (Vega, Vega-Lite and
+Vega-Embed), so that it needs no network. The content security policy allows only these scripts, by hash; expressions in charts are
 interpreted, not evaluated.
 """
 
@@ -50,7 +50,7 @@ _GLYPHS = {
 }
 """Legend symbols as characters, because printers may omit backgrounds."""
 _LONG_HEADLINE = 120
-"""Number of characters from which a headline has a smaller font."""
+"""Number of characters above which a headline has a smaller font."""
 _TITLES = {
     "operation_type": "operation",
     "workload_class": "class",
@@ -68,7 +68,7 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Commands that reproduce the results, and the name and text of their configuration; empty if it refers to other files."""
+    """Commands that reproduce the results, and the name and text of the configuration file, which are empty if it refers to other files."""
 
     commands: str = ""
     file: str = ""
@@ -87,9 +87,9 @@ class Page:
     """Figures, the most informative first."""
     colours: Mapping[str, str]
     configuration: str
-    """Parameters that all configurations share, as TOML."""
+    """Parameters that are equal in all configurations, as TOML."""
     varied: Mapping[str, str] = field(default_factory=dict)
-    """Values of the parameters that differ, by key."""
+    """Values of the parameters that differ between configurations, by key."""
     provenance: Mapping[str, str] = field(default_factory=dict)
     reproduction: Reproduction = Reproduction()
     runs: Sequence[Mapping[str, str]] = ()
@@ -201,7 +201,7 @@ def _list_columns(figure: Figure, titles: Mapping[str, str]) -> list[str]:
 
 
 def _describe_column(figure: Figure, name: str, titles: Mapping[str, str]) -> dict[str, Any]:
-    """Return name, title and format of a column of the table of a figure."""
+    """Return the name, title and format of a column in the data table of a figure."""
     title = title_columns(figure, titles)[name]
     return {"name": name, "title": title, "number": has_numbers(figure, name), "percent": name in find_percent_columns(figure)}
 
@@ -210,7 +210,7 @@ def _describe_column(figure: Figure, name: str, titles: Mapping[str, str]) -> di
 def bundle_libraries() -> str:
     """Return Vega, Vega-Lite and Vega-Embed as one script, in the versions that Altair targets.
 
-    Bundling takes about 2 s, so the script is cached, by version.
+    Bundling takes about 2 s, so the script is cached by version.
     """
     version = f"{find_vegalite_version()}-{metadata.version('vl-convert-python')}"
     try:
@@ -232,7 +232,7 @@ def _read_asset(name: str) -> str:
 
 
 def _mark_trusted(text: str) -> Markup:
-    """Mark text of an asset as safe. It must not close the element that contains it."""
+    """Mark text of an asset as safe. The text must not contain the end tag of the surrounding element."""
     if "</script" in text.lower() or "</style" in text.lower():
         raise ValueError("the text would close its element")
     return Markup(text)

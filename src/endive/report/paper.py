@@ -48,14 +48,14 @@ _LEAST_PANEL = 1.9
 _MOST_COLUMNS = 3
 _TRIES = 8
 _NEAR = 3.0
-"""Tolerance of the size of a figure, in points; the margin fills the rest."""
+"""Tolerance of the size of a figure, in points; the margin fills the difference."""
 _LEAST = 20.0
 """Minimum size of the plot area of a panel, in points."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """Size of a figure in inches, None for the natural size; ``titled`` puts its title above it."""
+    """Size of a figure in inches; None for the natural size. ``titled`` adds the title above the figure."""
 
     width: float | None = None
     height: float | None = None
@@ -64,7 +64,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Sheet:
-    """Layout of a figure: its panels in rows, sizes in points."""
+    """Layout of a figure: rows of panels, with sizes in points."""
 
     figure: Figure
     panels: Sequence[Panel]
@@ -90,7 +90,7 @@ def parse_length(text: str, option: str) -> float:
 def save_figure(
     figure: Figure, folder: Path, formats: Sequence[str] = FORMATS, size: Size | None = None, *, name: str | None = None
 ) -> list[Path]:
-    """Write a figure in these formats, each atomically, and return the files. The default of ``name`` is the name of the figure.
+    """Write a figure in these formats, each atomically, and return the files. By default, the file name is the name of the figure.
 
     Raises:
         ReportError: If the figure does not fit into the size.
@@ -140,7 +140,7 @@ def render_svg(figure: Figure, size: Size) -> str:
 
 
 def make_vegalite(figure: Figure) -> dict[str, Any]:
-    """Return a figure as one Vega-Lite specification with its data, about as wide as a page."""
+    """Return a figure as one Vega-Lite specification, data included, about as wide as a page."""
     sheet = _lay_out(figure, Size())
     spec, panels = _make_specification(sheet)
     for panel in panels:
@@ -176,7 +176,7 @@ def _lay_out(figure: Figure, size: Size) -> Sheet:
 
 
 def _choose_titled_axes(figure: Figure, place: int, panels: int, columns: int) -> frozenset[str]:
-    """Return the axes with a title in a panel: at the lower and left edges; the first row has the legend of cells."""
+    """Return the axes that have a title in a panel: those at the lower and left edges. The first row has the legend of cells."""
     lowest, leftmost = place >= panels - columns, place % columns == 0
     turned = figure.kind in ("bars", "stacked")
     wanted = {"x": turned or lowest, "y": lowest if turned else leftmost, "value": place < columns}
@@ -192,7 +192,7 @@ def _choose_width(figure: Figure, panels: int) -> float:
 
 
 def _make_specification(sheet: Sheet) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the figure as one specification with its data, and its panels, whose size is set later."""
+    """Return the figure as one specification, data included, and its panels, whose size is set later."""
     theme = sheet.theme
     panels = [{**make_panel_spec(panel), **_make_panel_title(panel)} for panel in sheet.panels]
     legend = [_draw_legend(sheet)] if sheet.legend else []
@@ -308,7 +308,7 @@ def _renumber_ids(svg: str) -> str:
 
 
 def _frame_drawing(svg: str, width: float, height: float, *, hatched: bool) -> str:
-    """Put a drawing on a white sheet of exactly this size, with the hatches that it uses."""
+    """Place a drawing on a white sheet of exactly this size, and add the hatch patterns that it uses."""
     size = f'width="{width:.6g}" height="{height:.6g}" viewBox="0 0 {width:.6g} {height:.6g}"'
     svg = re.sub(r'width="[\d.]+" height="[\d.]+" viewBox="[^"]*"', size, svg, count=1)
     end = svg.index(">") + 1

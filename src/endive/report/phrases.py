@@ -1,4 +1,4 @@
-"""Name parameters, values, operations and windows as figures, reports and the terminal show them."""
+"""Provide the names of parameters, values, operations and windows that figures, reports and the terminal show."""
 
 from __future__ import annotations
 
@@ -77,7 +77,10 @@ _PARAMETERS = {
     "failures_lost_answer": ("lost responses", "share"),
     "failures_client_crash": ("client crashes", "share"),
 }
-"""Name and unit of each parameter, by its column without the prefix. Classes share the names of ``[transaction]``."""
+"""Name and unit of each parameter, by column without the prefix.
+
+Keys of classes have the names of the same keys of ``[transaction]``.
+"""
 
 _STORES = {
     "s3": "S3",
@@ -107,7 +110,7 @@ _VALUES: dict[tuple[str, Any], str] = {
     ("table_merge_manifests", False): "no manifest merging",
     **{(f"{where}_provider", name): word for where in ("storage", "catalog") for name, word in _STORES.items()},
 }
-"""Names of values that need no parameter name."""
+"""Names of values that are clear without the parameter name."""
 
 _OF_CLASS = {
     "rate": ("rate", "transactions/s"),
@@ -116,19 +119,19 @@ _OF_CLASS = {
     "runtime_value": ("runtime", "ms"),
 }
 _CLASS_KEYS = "|".join(f"{key}(?:_.+)?" if is_table else key for key, is_table in CLASS_KEYS.items())
-"""Pattern of the columns of a class's keys; a key that is a table has the keys of that table appended."""
+"""Pattern of the columns of a class's keys; keys of nested tables are appended."""
 _CLASS = re.compile(rf"^workload_(?P<name>.+?)_(?P<key>{_CLASS_KEYS})$")
 _BETWEEN_ARRIVALS = re.compile(r"_?inter_arrival_(scale|mean|value)$")
 _UNITS = (("_ms", "ms"), ("_bytes", "bytes"))
 _LATENCIES = re.compile(r"^(catalog|storage)_.*_(median|mean|minimum)$")
 """Pattern of the columns of latency distributions, which are in ms without a suffix."""
 _SHARES = frozenset(name for name, unit in _PARAMETERS.values() if unit == "share")
-"""Names of parameters that are shares."""
+"""Names of parameters that are proportions."""
 
 _SHORTEST_MS = 1.0
-"""Shortest warm-up that is mentioned."""
+"""Shortest warm-up that reports mention."""
 _MANY = 0.01
-"""Share of transactions in flight from which a warning about an overload mentions it."""
+"""Fraction of transactions in flight above which a warning about overload mentions them."""
 _RANGE = re.compile(r"[\d.]+\N{EN DASH}[\d.]+%$")
 
 
@@ -161,7 +164,7 @@ def title_parameter(column: str) -> str:
 
 
 def title_load(column: str) -> str:
-    """Return the axis title of a load; times between arrivals are shown as rates."""
+    """Return the axis title of a load; interarrival times are shown as rates."""
     key = column.removeprefix(PREFIX)
     between = _BETWEEN_ARRIVALS.search(key)
     if not between:
@@ -231,10 +234,10 @@ def rank_value(column: str, value: Any) -> tuple[int, float, str]:
 
 
 def label_configuration(parameters: Mapping[str, Any], every: Mapping[str, Any] | None = None) -> str:
-    """Return the name of a configuration: the values in which it differs from others.
+    """Return the name of a configuration, made of the values in which it differs from others.
 
-    A mix of operations is one value, computed from ``every`` parameter. Without backoff, its other keys are omitted; with it, they
-    replace the word ``backoff``.
+    An operation mix is one value, computed from ``every`` parameter. The other backoff keys are omitted without backoff; with
+    backoff, they replace the word ``backoff``.
     """
     names: dict[str, None] = {}
     for column, value in parameters.items():
@@ -287,7 +290,7 @@ def describe_short_run(window: Window) -> str | None:
 
 
 _BOTTLENECK = 0.9
-"""Utilization from which the workers of a catalog are reported as the bottleneck."""
+"""Utilization above which the workers of a catalog are reported as the bottleneck."""
 
 
 def describe_utilization(rows: Sequence[Mapping[str, Any]], workers: int, where: str = "") -> str | None:
@@ -329,14 +332,14 @@ _GROWING = {
     "table_metadata_bytes": "table metadata",
     "table_manifests": "the number of manifests",
 }
-"""Columns of table state whose growth is reported, and their names."""
+"""Name of each column of table state whose growth is reported."""
 
 
 def describe_growth(rows: Sequence[Mapping[str, Any]]) -> str | None:
     """Return a sentence about the table state that grows over the window, with its growth per day, or None.
 
     Args:
-        rows: Metrics of all transactions, one row per seed or one over seeds. State that grows in all rows is reported, with its
+        rows: Metrics of all transactions, one row per seed or one over seeds. State is reported if it grows in all rows, with the
             mean growth.
     """
     grown = []
@@ -356,7 +359,7 @@ def _round(value: float) -> str:
 
 
 def _lowest_growth(row: Mapping[str, Any], metric: str) -> float:
-    """Return the lower end of the 95% interval of a growth over seeds: a saw-tooth may seem to grow in one of them."""
+    """Return the lower end of the 95% interval of a growth over seeds: a sawtooth may seem to grow in a single seed."""
     width = row.get(f"{metric}_hw")
     return float((row.get(metric) or 0.0) - (0.0 if width is None or math.isnan(width) else width))
 

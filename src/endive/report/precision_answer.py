@@ -1,4 +1,4 @@
-"""Describe the result of --precision: the number of seeds, and the intervals that are still too wide."""
+"""Describe the result of a requested precision: the number of seeds, and the intervals that are still too wide."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from endive.formatting import format_count, format_number
 
 
 def describe_precision(precision: Precision, reached: Collection[Reached], noun: str = "point") -> str:
-    """Return sentences about the number of seeds, and about the metrics that did not reach the precision."""
+    """Return sentences about the number of seeds and the metrics that did not reach the precision."""
     counts = sorted(each.seeds for each in reached)
     several = f" at {format_count(len(counts), noun)}" if len(counts) > 1 else ""
     seeds = format_count(counts[-1], "seed") if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]} seeds"
@@ -23,7 +23,7 @@ def describe_precision(precision: Precision, reached: Collection[Reached], noun:
 
 
 def _explain(precision: Precision, wide: Collection[Reached]) -> str:
-    """Return a sentence about the widest interval, with a remedy."""
+    """Return a sentence about the interval that is farthest from the precision, with a remedy."""
     widths = [width for each in wide for width in each.wide]
     improvable = [width for width in widths if width.is_improvable]
     if improvable:
@@ -50,7 +50,7 @@ def _format_reached(precision: Precision, width: Width) -> str:
 
 
 def precision_as_data(precision: Precision, reached: Collection[Reached]) -> dict[str, Any]:
-    """Return the precision as JSON data: whether it was reached, and the numbers of seeds."""
+    """Return data for JSON: whether the precision was reached, and the number of seeds."""
     counts = [each.seeds for each in reached]
     return {
         "precision": str(precision),

@@ -1,4 +1,4 @@
-"""Choose scales, ends and ticks of axes that contain all marks."""
+"""Choose scales, limits and ticks of axes that contain all marks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from endive.report.figure import Axis, Figure, Scale
 Span = tuple[float, float]
 Floats = npt.NDArray[np.float64]
 HIDING = 20.0
-"""Ratio of the maximum to the median from which a linear axis hides small values."""
+"""Ratio of the maximum to the median above which a linear axis hides small values."""
 _COMPARABLE = 3.0
-"""Maximum ratio of the peaks of panels that share an axis."""
+"""Maximum ratio of the peaks of panels with a common axis."""
 _REACH = 10.0
 """Lower end of a logarithmic axis as a fraction of the smallest value; intervals are cut there."""
 _ROUND = 1000.0
-"""Maximum ratio of the ends of a logarithmic axis with ticks at 1, 2 and 5; longer axes have ticks at powers of ten."""
+"""Maximum ratio of the limits of a logarithmic axis with ticks at 1, 2 and 5; longer axes have ticks at powers of ten."""
 _ROUND_MS = (
     *(step * 10.0**power for power in (-1, 0, 1, 2) for step in (1.0, 2.0, 5.0)),
     *(1_000.0 * seconds for seconds in (1, 2, 5, 10, 15, 30)),
@@ -52,7 +52,7 @@ def list_axis_columns(figure: Figure, which: str) -> list[str]:
 
 
 def shares_y(figure: Figure) -> bool:
-    """Return whether panels share their y axis; they do not if the values of one would be invisible."""
+    """Return whether panels have a common y axis, which they do unless the values of one panel would be invisible."""
     if figure.facet is None or figure.y.percent or figure.y.scale != "linear":
         return True
     lengths = _sum_bars(figure, figure.data) if figure.kind == "stacked" else figure.data.set_index(figure.facet)[figure.y.column]
@@ -61,7 +61,7 @@ def shares_y(figure: Figure) -> bool:
 
 
 def find_domain(figure: Figure, which: str, data: pd.DataFrame) -> Span:
-    """Return the ends of the axis ``x`` or ``y`` for the rows of a panel: every value, interval and marked line lies inside."""
+    """Return the limits of the axis ``x`` or ``y`` for the rows of a panel: they enclose every value, interval and marked line."""
     axis = figure.x if which == "x" else figure.y
     if which == "y" and figure.kind == "stacked":
         beyond = 0.0 if figure.high is None else (data[figure.high] - data[figure.y.column]).max()
@@ -89,7 +89,7 @@ def _find_log_span(values: Floats, middle: Floats) -> Span:
 
 
 def _find_linear_span(axis: Axis, values: Floats, *, tight: bool, bars: bool) -> Span:
-    """Return the ends of a linear axis. It begins at zero, unless all values are shares near 100%."""
+    """Return the limits of a linear axis. It begins at zero, unless all values are percentages near 100%."""
     low, high = float(values.min()), float(values.max())
     if axis.percent and low > _NEAR_THE_TOP and not bars:
         room = max(1.0 - low, 0.004)

@@ -1,4 +1,4 @@
-"""Answer ``endive screen``: measure effects, write the record and the figure, and state the ranking in a sentence."""
+"""Run ``endive screen``: measure effects, write the record and the figure, and state the ranking in a sentence."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def describe_screening(question: ScreeningQuestion, found: Screening) -> list[st
 
 
 def format_effect(metric: str, value: float) -> str:
-    """Format a change of a metric; changes of shares are in percentage points."""
+    """Format a change of a metric; changes of proportions are in percentage points."""
     return f"{100.0 * value:.3g} pp" if kind_of(metric) == "share" else format_metric(metric, value)
 
 

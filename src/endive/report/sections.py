@@ -54,7 +54,7 @@ def make_page(study: Study, figures: Sequence[Figure]) -> Page:
 
 
 def title_study(study: Study) -> str:
-    """Return the title of a report: the question in the leading comment of the study file, its primary metric, or its name."""
+    """Return the title of a report: the question in the leading comment of the study file, or else the primary metric or the name of the study."""
     if study.record is not None:
         try:
             question = first_sentence(leading_comment(study_file(study.path, study.record.label)))
@@ -66,7 +66,7 @@ def title_study(study: Study) -> str:
 
 
 def warn_configurations(study: Study) -> list[str]:
-    """Return the distinct warnings of all configurations; configurations that cannot be read are skipped."""
+    """Return the distinct warnings of all configurations, except those that cannot be read."""
     if study.single_runs:
         files = [study.single_runs[0].config]
     else:
@@ -85,7 +85,7 @@ _MOST_READ = 50
 
 
 def list_dimensions(study: Study) -> dict[str, dict[str, str]]:
-    """Return the value of every configuration by the name of each parameter that differs."""
+    """Return, for each parameter that differs, its name and its value in every configuration."""
     columns = dict.fromkeys(column for each in study.visible_series for column in each.parameters)
     return {
         phrases.name_parameter(column)[0]: {
@@ -105,7 +105,7 @@ def describe_scope(study: Study) -> str:
 
 
 def render_common_configuration(study: Study, records: Sequence[Record]) -> str:
-    """Return the parameters that all configurations share, including defaults, as TOML."""
+    """Return the parameters that are equal in all configurations, including defaults, as TOML."""
     tree: Mapping[str, Any] = next((record["parameters"] for record in records if "parameters" in record), {})
     changing = set(varying(study.manifest.parameters))
     named = next(iter(study.manifest.experiments.values())).parameters
@@ -113,7 +113,7 @@ def render_common_configuration(study: Study, records: Sequence[Record]) -> str:
 
 
 def _keep_common(node: Mapping[str, Any], path: tuple[str, ...], changing: set[str], named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tree without varying and unset keys, with providers by name."""
+    """Return nested parameters without varying and unset keys, with providers by name."""
     kept: dict[str, Any] = {}
     for key, value in node.items():
         here = (*path, key)
@@ -203,7 +203,7 @@ def format_ranges(seeds: Sequence[int]) -> str:
 
 
 def _describe_experiment(study: Study, name: str, records: Sequence[Record], columns: Sequence[str]) -> dict[str, str]:
-    """Return the row of an experiment: its parameters, its seeds and the digests of its results."""
+    """Return the row of an experiment: parameters, seeds and digests of the results."""
     experiment = study.manifest.experiments[name]
     own = {column.removeprefix("param_").replace("_", " "): _format_value(experiment.parameters.get(column)) for column in columns}
     digests = [str(record.get("results_sha256", ""))[:_DIGEST] for record in records]
@@ -280,7 +280,7 @@ def _reproduce_files(study: Study, again: str, number: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Source:
-    """File of a configuration or study. ``file`` and ``text`` are empty if it refers to other files or cannot be read."""
+    """File of a configuration or study. ``file`` and ``text`` are empty if the file refers to other files or cannot be read."""
 
     tree: Mapping[str, Any]
     file: str = ""

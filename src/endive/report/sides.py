@@ -1,4 +1,4 @@
-"""Resolve the sides of a comparison: configurations, stored experiments or runs, or the scenarios of a study."""
+"""Resolve what a comparison compares: configurations, stored experiments or runs, or the scenarios of a study."""
 
 from __future__ import annotations
 
@@ -32,12 +32,15 @@ from endive.studies.replicate import Replications
 from endive.version import code_version
 
 _SEEDS = 10
-"""Default number of seeds of configurations; a stored side determines the seeds of the others."""
+"""Default number of seeds of configurations; stored results determine the seeds of the other configurations."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Sides before they are run: sources, names, and configurations (None for stored sides); the baseline comes first."""
+    """Sides of a comparison before they are run: sources, names, and configurations (None for stored results).
+
+    The baseline comes first.
+    """
 
     sources: tuple[str, ...]
     names: tuple[str, ...]
@@ -47,7 +50,7 @@ class Selection:
 
 
 def describe_drifts(sides: Sequence[Side]) -> list[str]:
-    """Return distinct warnings about sides without a steady state, with short runs or with growing tables."""
+    """Return distinct warnings about configurations without a steady state, with short runs or with growing tables."""
     drifts: dict[str, list[str]] = {}
     for side in sides:
         text = describe_drift([run.select(ALL, ALL) for run in side.runs])
@@ -62,7 +65,7 @@ def refuse(source: str, message: str, key: str = "") -> NoReturn:
 
 
 def select_sources(sources: Sequence[str], overrides: Mapping[str, Any], last_overrides: Mapping[str, Any]) -> Selection:
-    """Return configurations, experiments and runs by their names; ``last_overrides`` also apply to the last one."""
+    """Return configurations, experiments and runs by their names; ``last_overrides`` apply only to the last configuration, in addition to the other overrides."""
     given = [_split(source) for source in sources]
     changes = [overrides] * (len(given) - 1) + [{**overrides, **last_overrides}]
     return name_sources(given, [_load(source, dict(each)) for (_, source), each in zip(given, changes, strict=True)])
@@ -135,7 +138,7 @@ def _of_file(path: Path, overrides: Mapping[str, Any], quick: bool) -> Selection
 
 
 def _of_directory(root: Path) -> Selection:
-    """Return the experiments of a study, the baseline first."""
+    """Return the scenarios of a study on disk, the baseline first."""
     stored = [each for each in find_experiments(root) if each.of_this_version]
     record = study_of(root, [each.name for each in stored])
     names = {scenario_of(each.directory): each for each in stored}
@@ -152,7 +155,10 @@ def _of_directory(root: Path) -> Selection:
 def _measure_sides(
     chosen: Selection, seeds: Sequence[int] | None, options: MetricsOptions, out: Path, note: Callable[[str], None]
 ) -> list[Side]:
-    """Return all sides, measured in one window. Configurations are run, with the seeds of the first stored side, if any."""
+    """Return all sides of a comparison, measured in one window.
+
+    Configurations are run with the seeds of the first stored result, if there is one.
+    """
     sources, documents = chosen.sources, chosen.documents
     if any(document is not None for document in documents):
         check_writable(out)
@@ -200,13 +206,13 @@ def make_sides(
     out: Path,
     note: Callable[[str], None],
 ) -> tuple[list[Side], Reached | None]:
-    """Return all sides, with the given seeds or with the number of seeds that the differences need for a precision.
+    """Return all sides of a comparison, with the given seeds or as many as a precision of the differences requires.
 
-    A relative precision is a fraction of the value of the baseline. It applies to the metric of the question, to ``metrics``, or by
-    default to success and p95.
+    A relative precision is a fraction of the value of the baseline. The precision applies to the metric of the question and to
+    ``metrics``, by default to success and p95.
 
     Raises:
-        ConfigError: If a side is stored, so that it cannot get more seeds.
+        ConfigError: If one of the sides is a stored result, which cannot get more seeds.
     """
     if precision is None:
         return _measure_sides(chosen, seeds, options, out, note), None
@@ -226,12 +232,12 @@ def make_sides(
 
 
 def find_question(text: str | None, sides: Sequence[Side], source: str) -> Subject | None:
-    """Return the metric of a question; None without one. Raises ConfigError if no side has its class."""
+    """Return the metric of a question; None without a question. Raises ConfigError if no configuration has the class."""
     return None if text is None else parse_question(text, {name for side in sides for name, _ in side.groups}, source)
 
 
 def _measure_difference(found: Comparison, precision: Precision) -> Width:
-    """Return the width of a difference: None without a number on both sides, 0 if all seeds agree."""
+    """Return the width of the interval of a difference: None unless both values are numbers, 0 if all seeds agree."""
     name = str(Subject(found.metric, found.workload_class, found.operation))
     if found.difference is None:
         return Width(name, 0.0 if found.is_significant else None, 0.0)

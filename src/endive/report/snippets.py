@@ -11,7 +11,7 @@ from endive.studies.tuning import TODAY, TuningQuestion
 
 
 def list_snippets(question: TuningQuestion, candidate: int) -> list[Snippet]:
-    """Return the changed settings of a candidate, each with the place where it is set."""
+    """Return the changed settings of a candidate, each with where to set it."""
     chosen = question.candidates[candidate]
     if not chosen.settings or candidate == TODAY:
         return []
@@ -72,7 +72,7 @@ def _compare_command(question: TuningQuestion, settings: Mapping[str, Any]) -> s
 
 
 def _flatten(key: str, value: Any) -> list[tuple[str, Any]]:
-    """Return the keys of a table with their values."""
+    """Return the keys of a nested table with their values."""
     return [(f"{key}.{name}", each) for name, each in value.items()] if isinstance(value, dict) else [(key, value)]
 
 

@@ -1,7 +1,7 @@
-"""Load a study: find the runs at a path, measure new ones, and add series and axis to the tables.
+"""Load a study: find the runs at a path, measure new runs, and add the series and the axis to the tables.
 
-A path is a directory of experiments, one experiment, or one run. Runs without a label share a directory and are identified by their
-provenance.
+A path is a directory of experiments, one experiment, or one run. Runs without a label are in one directory and are identified by
+their provenance.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _RUN_THIS = "run `endive run CONFIG` or `endive sweep SWEEP` first"
 
 @dataclass(frozen=True)
 class RunPlace:
-    """Files of one run, its provenance record, and its label."""
+    """Files, provenance record and label of one run."""
 
     seed: int
     results: Path
@@ -63,7 +63,7 @@ class RunPlace:
 
 @dataclass(frozen=True)
 class Place:
-    """Runs at a path; the pipeline finds the runs of a sweep.
+    """Runs at a path, except those of a sweep, which the pipeline finds.
 
     ``damaged`` lists the omitted runs of an experiment, each with its problem.
     """
@@ -159,7 +159,7 @@ Record = Mapping[str, Any]
 class Study:
     """Measured results of a study: the tables of ``metrics/``, with the columns ``series`` and ``x`` added.
 
-    ``x`` is the value of ``axis``; times between arrivals become rates.
+    ``x`` is the value of ``axis``; interarrival times become rates.
     """
 
     path: Path
@@ -193,7 +193,7 @@ class Study:
 
     @property
     def visible_series(self) -> tuple[Series, ...]:
-        """Configurations that figures show: all, unless they are too many to distinguish."""
+        """Configurations that figures show: all, unless there are too many to distinguish."""
         return tuple(each for each in self.series if each.colour is not None)
 
     @property
@@ -272,10 +272,10 @@ def load_study(
 
     Args:
         path: A directory of experiments, an experiment or a run.
-        load: Parameter of the horizontal axis; by default the rate that varies.
-        warmup_ms: Warm-up; by default as in the last measurement of the directory.
-        cooldown_ms: Cool-down; by default as in the last measurement of the directory.
-        code_version: Part of the name of a code version, to choose one of several.
+        load: Parameter on the horizontal axis; by default the arrival rate that varies.
+        warmup_ms: Warm-up; by default the warm-up of the last measurement of the directory.
+        cooldown_ms: Cool-down; by default the cool-down of the last measurement of the directory.
+        code_version: Part of the name of a code version, which selects one of several.
         sessions: Provider of the Spark session; by default a local one.
         prices: Prices of requests; by default list prices.
 
@@ -347,7 +347,7 @@ def _measure_runs(place: Place, options: MetricsOptions) -> tuple[Inventory, dic
 def _select_version(
     path: Path, manifest: Inventory, tables: Mapping[str, pa.Table], wanted: str | None
 ) -> tuple[Inventory, dict[str, pa.Table]]:
-    """Return the results of one code version. Raises ReportError if no version matches, or several do."""
+    """Return the results of one code version. Raises ReportError if no version or more than one version matches."""
     versions: dict[str, list[str]] = {}
     for name, experiment in manifest.experiments.items():
         if experiment.runs:
@@ -373,7 +373,7 @@ def _filter_table(table: pa.Table, names: set[str], version: str) -> pa.Table:
 
 
 def _annotate(frames: dict[str, pd.DataFrame], manifest: Inventory, axis: StudyAxis | None, series: Iterable[Series]) -> None:
-    """Add the configuration and the position on the axis to each table."""
+    """Add the configuration and the axis value to each table."""
     labels = {name: each.label for each in series for name in each.experiments}
     places: dict[str, float] = {}
     if axis is not None:
@@ -387,7 +387,7 @@ def _annotate(frames: dict[str, pd.DataFrame], manifest: Inventory, axis: StudyA
 
 
 def _find_label(row: Mapping[Any, Any], series: Iterable[Series]) -> str | None:
-    """Return the label of the configuration of a curve."""
+    """Return the label of the configuration that a curve belongs to."""
     for each in series:
         if all(_is_same(row.get(column), value) for column, value in each.parameters.items() if column in row):
             return each.label

@@ -35,7 +35,7 @@ PART_COLOURS = {
 SEQUENTIAL = "cividis"
 """Colour scheme of heatmaps, perceptually uniform with any colour vision."""
 _RAMP = ("#00224E", "#2A3F6D", "#575C6D", "#7C7B78", "#A59C74", "#D2C060", "#FEE838")
-"""The same scheme as a ramp, for ordered curves."""
+"""Colour ramp of the same scheme, for ordered curves."""
 QUIET = "#8A8A8A"
 """Colour of reference curves, visible on white and on black."""
 
@@ -76,7 +76,7 @@ PAGE = Theme(
 
 
 def assign_colours(labels: Sequence[str]) -> dict[str, str]:
-    """Return a colour for each label, in the order of the palette."""
+    """Return a colour of the palette for each label, in order."""
     return {name: PALETTE[place % MOST_SERIES] for place, name in enumerate(labels)}
 
 
@@ -107,7 +107,7 @@ def estimate_text_width(text: str, size: float) -> float:
 
 BOX, LINE, DASHES = "box", "line", "dashes"
 HATCHES = {"/": "url(#hatch-below-95)", "x": "url(#hatch-below-80)"}
-"""Fills of cells by ``Figure.hatch``; pages and files define the patterns."""
+"""Fill patterns of cells by ``Figure.hatch``; pages and files define the patterns."""
 HATCH_WORDS = {"/": "success below 95%", "x": "success below 80%"}
 _BLACK = "#000000"
 
@@ -148,7 +148,7 @@ def choose_shape(figure: Figure, name: str) -> str:
 
 
 def make_legend(figure: Figure, colours: Mapping[str, str]) -> list[Entry]:
-    """Return the legend: all names that are not on an axis, in the order of the study."""
+    """Return the entries of the legend, which are all names that are not on an axis, in the order of the study."""
     column = find_series_column(figure)
     further = [Entry(each.label, colours.get(each.series or "", QUIET), DASHES, series=False) for each in figure.references]
     if figure.hatch is not None:

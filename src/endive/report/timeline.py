@@ -1,7 +1,7 @@
-"""Build the commit timeline of one run: a lane for each transaction with its steps, and the commit that invalidated it.
+"""Build the commit timeline of one run: a lane for each transaction, with its steps and the commits that invalidated it.
 
 Stored rows contain totals only, so the run is replayed on the reference engine, which traces every step. A replay that differs from
-the stored rows is rejected: they are results of another code version.
+the stored rows is rejected, because another code version produced them.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ Row = Mapping[str, Any]
 
 @dataclass
 class Replay:
-    """Events and rows of a replayed run by transaction, and the group of each table.
+    """Events and rows of a replayed run by transaction, and the table group of each table.
 
-    ``by_table``: commits conflict only with changes of the same tables, as in an append catalog, not of the whole group.
+    ``by_table`` means that commits conflict only with changes of the same tables, as in an append catalog, and not with all changes
+    of the group.
     """
 
     start_ms: float
@@ -150,7 +151,7 @@ _MOST_WINNERS = 4
 _TIME = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|min|h)?\s*$")
 _READ, _RUNTIME, _ATTEMPT, _CONFLICT_IO, _BACKOFF, _COMMIT = TIME_WORDS.values()
 _STEPS = {"catalog_read": _READ, "runtime": _RUNTIME, "backoff": _BACKOFF, "commit": _COMMIT, "commit_failed": _COMMIT}
-"""Component of the time that ends with an event. The component of I/O depends on the events before it."""
+"""Component of the time that ends with an event. For I/O, the component depends on the preceding events."""
 _COMMITTED, _CONFLICT, _ABORTED = "committed", "conflict", "aborted"
 COLOURS = {**PART_COLOURS, _COMMITTED: "#000000", _CONFLICT: "#CC0000", _ABORTED: "#882255"}
 
@@ -169,7 +170,7 @@ def parse_time(text: str, option: str) -> float:
 
 @dataclass(frozen=True)
 class Span:
-    """A step of a transaction, or the time (``end_ms == start_ms``) at which an attempt ended."""
+    """A step of a transaction, or the end of an attempt (``end_ms == start_ms``)."""
 
     txn: int
     part: str
@@ -177,7 +178,7 @@ class Span:
     end_ms: float
     attempt: int
     based_on_ms: float = 0.0
-    """For an attempt: end of the read that it is based on."""
+    """For an attempt: end of the read of the version that it is based on."""
 
 
 def build_timeline(study: Study, *, at_ms: float | None = None, span_ms: float = 1000.0, txn: int | None = None) -> Figure:
@@ -205,9 +206,9 @@ def build_timeline(study: Study, *, at_ms: float | None = None, span_ms: float =
 def make_timeline_figure(
     replay: Replay, *, txn: int | None = None, source: str = "", remedy: str = " Use a shorter --span."
 ) -> Figure:
-    """Return the figure of a replay, with the transaction ``txn`` on top.
+    """Return the timeline of a replay, with the transaction ``txn`` on top.
 
-    ``remedy`` is added to the note on transactions that are not shown.
+    ``remedy`` is added to the note on omitted transactions.
 
     Raises:
         ReportError: If no transaction is committing in the window.
@@ -340,7 +341,7 @@ def _list_winners(replay: Replay, conflict: Span) -> list[int]:
 
 
 def _find_retry_delay(conflict: Span, spans: list[Span]) -> float | None:
-    """Return the time from a failed attempt to the start of the next attempt, or None."""
+    """Return the time from a failed attempt to the start of the next attempt; None without a next attempt."""
     own = (span.start_ms for span in spans if span.txn == conflict.txn and span.part == _COMMIT)
     later = min((start for start in own if start >= conflict.end_ms), default=None)
     return None if later is None else later - conflict.end_ms

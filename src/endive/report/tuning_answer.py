@@ -1,4 +1,4 @@
-"""Answer ``endive tune``: search for settings, state the answer in sentences, and write the record of the search."""
+"""Run the search of ``endive tune``, state the result in sentences, and write the record."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from endive.studies.tuning import ICEBERG, TODAY, CostEvaluator, TuningQuestion,
 
 @dataclass(frozen=True)
 class TuningAnswer:
-    """Finished search: question, result, record, and the file of the record."""
+    """Finished search: problem, result, record, and the file of the record."""
 
     question: TuningQuestion
     found: Tuned
@@ -86,7 +86,7 @@ def count_most_runs(question: TuningQuestion, plan: Plan) -> int:
 
 
 def describe_outcome(question: TuningQuestion, outcome: Measured) -> str:
-    """Return the mean of the metric over seeds, with its unit."""
+    """Return the mean of the metric over seeds as text with its unit."""
     metric, mean = question.objective.metric, outcome.mean
     if mean is None:
         return f"aborted in {outcome.never} of {len(outcome.costs)} seeds" if outcome.never else "not measured in every seed"
@@ -94,7 +94,7 @@ def describe_outcome(question: TuningQuestion, outcome: Measured) -> str:
 
 
 def list_settings(question: TuningQuestion, candidate: int) -> str:
-    """Return the changed settings of a candidate. Retry settings that all tuned classes share are listed once."""
+    """Return the changed settings of a candidate. Retry settings that apply to all tuned classes are listed once."""
     tuned, shared = question.space.tuned, {each.name for each in question.space.retries}
     point = flatten_iceberg_retry() if candidate == ICEBERG else question.candidates[candidate].point
     settings = []
@@ -151,7 +151,7 @@ def _describe_failure(question: TuningQuestion, outcome: Tuned) -> str:
 
 
 def _describe_runner_up(question: TuningQuestion, outcome: Tuned) -> list[str]:
-    """Return a sentence about the second best candidate of the final comparison, with the reason; an empty list without one."""
+    """Return a sentence that compares the second best candidate of the final comparison with the best; an empty list if there is none."""
     others = [each for each in outcome.finals if each not in (outcome.best, TODAY, ICEBERG)]
     if not others:
         return []
@@ -173,7 +173,7 @@ def _describe_runner_up(question: TuningQuestion, outcome: Tuned) -> list[str]:
 
 
 def _describe_ends(question: TuningQuestion, best: int) -> list[str]:
-    """Return sentences about settings of the best candidate at an end of their range."""
+    """Return sentences about settings of the best candidate that are at a bound of their range."""
     sentences = []
     for each in question.space.others:
         value = question.candidates[best].point.get(each.name)
@@ -187,7 +187,7 @@ def _describe_ends(question: TuningQuestion, best: int) -> list[str]:
 
 
 def _recommend(question: TuningQuestion, outcome: Tuned, best: int) -> list[str]:
-    """Return the first sentences of the answer: the best candidate, or "no clear winner"."""
+    """Return the first sentences of the result: the best candidate, or "no clear winner"."""
     objective = str(question.objective)
     name = question.candidates[best].name
     if best == TODAY or (best == ICEBERG and question.same_references):
@@ -206,7 +206,7 @@ def _recommend(question: TuningQuestion, outcome: Tuned, best: int) -> list[str]
 
 
 def describe_advantage(question: TuningQuestion, advantage: Advantage, other: Measured) -> str:
-    """Return the advantage of the best candidate over another, with its 95% interval."""
+    """Return the advantage of the best candidate over another candidate, with its 95% interval."""
 
     def size(value: float, unit: str = "") -> str:
         return f"{100.0 * value:.3g}{unit}" if kind_of(metric) == "share" else format_metric(metric, value)

@@ -1,4 +1,4 @@
-"""State comparisons in words: differences, rankings, paired transactions and abort reasons."""
+"""Describe comparisons in sentences: differences, rankings, paired transactions and abort reasons."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NAMES = {
     **{f"oldest_handover_p{share}_ms": f"p{share} of the time from handoff to commit" for share in (50, 95, 99)},
 }
 _ROUNDING = 1e-9
-"""Smallest difference that is not a rounding error, as a fraction of the half width."""
+"""Smallest difference that does not count as a rounding error, as a fraction of the half width."""
 _VERDICTS = {True: "better", False: "worse", None: "different"}
 
 
@@ -50,7 +50,7 @@ def name_metric(metric: str) -> str:
 
 
 def name_subject(subject: Subject) -> str:
-    """Return a metric with its transactions: ``success of compaction``."""
+    """Return the name of a metric with its class and operation: ``success of compaction``."""
     group = [name for name in (subject.workload_class, subject.operation) if name != ALL]
     return f"{name_metric(subject.metric)} of {', '.join(group) if group else 'all transactions'}"
 
@@ -63,7 +63,7 @@ def format_value(metric: str, found: Estimate) -> str:
 
 
 def format_change(metric: str, found: Difference) -> str:
-    """Return the size of a difference with its half width: ``5.1 ± 1.1 pp``."""
+    """Return the absolute value of a difference with its half width: ``5.1 ± 1.1 pp``."""
     size = abs(_clean_difference(found))
     unit, factor = _choose_unit(metric, size)
     width = None if found.half_width is None else found.half_width * factor
@@ -102,7 +102,7 @@ def describe_comparison(each: Comparison, name: str = "B") -> str:
 
 
 def describe_difference(metric: str, found: Difference, name: str = "B") -> str:
-    """Return a difference; if it is not significant, with the number of seeds that are needed to detect it."""
+    """Return a difference as text and, if it is not significant, the number of seeds that would be needed to detect it."""
     n = min(found.n_a, found.n_b)
     if n < 2:
         return f"{_describe_change(metric, found, name)} (one seed: no interval)"
@@ -131,7 +131,7 @@ def _describe_change(metric: str, found: Difference, name: str) -> str:
 
 
 def describe_ranked_side(each: RankedSide) -> str:
-    """Return the verdict of a side in a ranking: better or worse than the baseline, and by how much."""
+    """Return whether, and by how much, an alternative in a ranking is better or worse than the baseline."""
     compared = each.comparison
     if compared is None:
         return "baseline"
@@ -142,7 +142,7 @@ def describe_ranked_side(each: RankedSide) -> str:
 
 
 def summarize_comparison(found: Alternatives) -> list[str]:
-    """Return the answer of a comparison: of one alternative by metric, of several by the first ranking."""
+    """Return the findings of a comparison: metric by metric for one alternative, from the first ranking for several."""
     if len(found.pairings) == 1 and len(found.rankings) > 1:
         return [_summarize_pair(found)]
     return _summarize_ranking(found, found.rankings[0])
@@ -194,7 +194,7 @@ def _summarize_ranking(found: Alternatives, ranking: Ranking) -> list[str]:
 
 
 def describe_pairs(classes: Mapping[str, Pairs | None], a: str = "A", b: str = "B") -> list[str]:
-    """Return sentences about the outcomes of the same transactions on both sides, and the classes that cannot be paired."""
+    """Return sentences about the outcomes of the same transactions in baseline and alternative, and about classes that cannot be paired."""
     paired = [each for each in classes.values() if each is not None]
     sentences = [_describe_pairs(sum(paired, Pairs()), a, b)] if paired else []
     unpaired = [name for name, each in classes.items() if each is None]
@@ -229,7 +229,7 @@ def _commit(number: int) -> str:
 
 
 def explain_aborts(sides: Sequence[Side]) -> list[str]:
-    """Return the abort reasons of every side and class with low success."""
+    """Return the abort reasons of every configuration and class with low success."""
     sentences = []
     for side in sides:
         classes = sorted(name for name, operation in side.groups if operation == ALL and name != ALL)

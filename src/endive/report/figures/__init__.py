@@ -70,7 +70,7 @@ def build_report_figures(study: Study) -> list[Figure]:
     about = _list_question_figures(study, names)
     cells = ("heatmap_throughput",) if len(study.visible_series) < len(study.series) else ()  # curves omit configurations
     first = (*about[:1], *cells, *(_THROUGH_TIME if time_series.find_schedule(study) else ()))
-    last = ("success_by_class",) if "frontier" in names else ()  # the frontier contains all of its curves but one
+    last = ("success_by_class",) if "frontier" in names else ()  # the frontier contains all of its curves except one
 
     def place(figure: Figure) -> tuple[int, int]:
         if figure.name in first:
@@ -95,7 +95,7 @@ def _list_question_figures(study: Study, names: set[str]) -> tuple[str, ...]:
 
 
 def _list_repeated(study: Study, names: set[str]) -> Iterable[str]:
-    """Yield the names of figures whose curves another figure of the report contains."""
+    """Yield the names of figures whose curves are also in another figure of the report."""
     yield from _list_question_figures(study, names)[1:]
     table = study.experiments
     split = table[(table["workload_class"] != ALL) & (table["operation_type"] != ALL)]

@@ -1,4 +1,4 @@
-"""Build bar charts: sustainable load, commit time breakdown, request cost, and catalog designs side by side."""
+"""Build bar charts of sustainable load, commit time breakdown, request cost, and catalog designs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_GROUPS = 4
 
 
 def build_sustainable_throughput(study: Study) -> Figure:
-    """Build the maximum sustainable load of each configuration."""
+    """Build the figure of the maximum sustainable load of each configuration."""
     if study.axis is None or study.axis.load is None:
         raise common.NotInStudyError("no arrival rate varies, so saturation is not measured")
     labels = [each.label for each in study.visible_series]
@@ -59,7 +59,7 @@ def build_sustainable_throughput(study: Study) -> Figure:
 
 
 def build_time_parts(study: Study) -> Figure:
-    """Build the mean total latency of committed transactions, by component."""
+    """Build the figure of the mean total latency of committed transactions, by component."""
     return _build_breakdown(
         study,
         tuple(TIME_WORDS),
@@ -71,7 +71,7 @@ def build_time_parts(study: Study) -> Figure:
 
 
 def build_commit_parts(study: Study) -> Figure:
-    """Build the mean commit time of committed transactions (job duration excluded), by component."""
+    """Build the figure of the mean commit time of committed transactions (without job duration), by component."""
     return _build_breakdown(
         study,
         tuple(name for name in TIME_WORDS if name != "t_runtime"),
@@ -114,7 +114,7 @@ def _make_parts(rows: pd.DataFrame, parts: tuple[str, ...], unit: pd.Series[floa
 
 
 def build_catalog_designs(study: Study, measure: common.Measure, name: str) -> Figure:
-    """Build a measure of catalog designs side by side."""
+    """Build the figure of a metric for each catalog design."""
     design = [column for column in DESIGN if column in study.varying]
     if not design:
         raise common.NotInStudyError("neither catalog type, manifest list mode nor metadata inlining varies")
@@ -141,7 +141,7 @@ def build_catalog_designs(study: Study, measure: common.Measure, name: str) -> F
 
 
 def build_cost(study: Study) -> Figure:
-    """Build the requests per 1,000 commits by kind, as a cost if all of them have a price."""
+    """Build the figure of requests per 1,000 commits by kind, as cost if every kind has a price."""
     if study.runs.empty:
         raise common.NotInStudyError("there are no runs")
     by_experiment = _compute_costs(study)
@@ -191,7 +191,7 @@ def _note_orphans(study: Study, rows: pd.DataFrame, by_experiment: dict[str, lis
 
 
 def _compute_costs(study: Study) -> dict[str, list[Cost]]:
-    """Return the cost of 1,000 commits in each run, by experiment; runs without a commit are omitted."""
+    """Return the cost per 1,000 commits in each run, by experiment; runs without a commit are omitted."""
     runs: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for row in study.runs.to_dict("records"):
         runs.setdefault((row["experiment"], row["seed"]), []).append({str(column): value for column, value in row.items()})

@@ -1,4 +1,4 @@
-"""Build success and latency by operation and by workload class, and the load beyond which a class fails to commit."""
+"""Build figures of success and latency by operation and by workload class, and of the load above which a class fails to commit."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from endive.report.study_data import Study
 from endive.runs.parameters import column_name
 
 COMMITTABLE = 0.95
-"""Success below which a class counts as un-committable."""
+"""Success rate below which a class counts as unable to commit."""
 
 
 def build_by_group(study: Study, what: Literal["operation", "workload class"], measure: common.Measure, name: str) -> Figure:
-    """Build a measure of each operation or class: a panel for each if there is an axis, otherwise a group of bars."""
+    """Build the figure of a metric by operation or class: a panel for each if there is an axis, otherwise a group of bars."""
     of_operations = what == "operation"
     members = study.operations if of_operations else study.classes
     if len(members) < 2:
@@ -91,7 +91,7 @@ def _name_missing(study: Study, rows: pd.DataFrame, member: str, why: str) -> st
 
 
 def build_success_latency(study: Study) -> Figure:
-    """Build success versus the p99 of the time to commit, a point for each configuration: the best are at the upper left."""
+    """Build success versus p99 of the time to commit, a point for each configuration; the best are at the upper left."""
     if len(study.visible_series) < 2 or common.has_axis(study):
         raise common.NotInStudyError("needs two or more configurations without a numeric axis")
     asked = study.question
@@ -117,7 +117,7 @@ def build_success_latency(study: Study) -> Figure:
 
 
 def build_frontier(study: Study) -> Figure:
-    """Build the success of classes by the rate of another class, with the rate at which they fall below the threshold."""
+    """Build the success of classes versus the rate of another class, and mark the rate at which each falls below the threshold."""
     x = common.require_axis(study)
     assert study.axis is not None
     driving = phrases.find_load_class(study.axis.column) if study.axis.load is not None else None
@@ -155,7 +155,7 @@ def build_frontier(study: Study) -> Figure:
 
 
 def _find_crossing(curve: pd.DataFrame) -> Crossing:
-    """Return the load at which success falls below the threshold, with its interval."""
+    """Return the load, with its interval, at which success falls below the threshold."""
     rows = curve[["x", "y", "low", "high"]].to_numpy(float)
     found = crossing([(x, Estimate(y, low, high, 2)) for x, y, low, high in rows], COMMITTABLE, falling=True)
     assert found is not None

@@ -1,4 +1,4 @@
-"""Provide the measures, intervals, axes and notes that builders of figures share."""
+"""Provide the measures, intervals, axes and notes that all figures use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_FACETS = 9
 
 
 class NotInStudyError(Exception):
-    """The study has no data for a figure; the message describes the missing data."""
+    """Raised if the study has no data for a figure; the message describes the missing data."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Measure:
     definition: str
     most: float = float("inf")
     unit: float = 1.0
-    """Value of the metric at position 1 of the axis."""
+    """Value of the metric at 1 on the axis."""
 
 
 SUCCESS = Measure(
@@ -68,9 +68,9 @@ RETRIES = Measure(
 
 
 def make_figure(study: Study, rows: pd.DataFrame, data: pd.DataFrame, *, further: Iterable[str] = (), **fields: Any) -> Figure:
-    """Return a figure whose series are the configurations of the study, with the intervals of y in ``low`` and ``high``.
+    """Return a figure with a series for each configuration of the study, and the intervals of y in ``low`` and ``high``.
 
-    ``rows`` are the rows that notes refer to; ``fields`` are further fields of ``Figure``.
+    ``rows`` are the rows that the notes are about; ``fields`` are further fields of ``Figure``.
     """
     usual: dict[str, Any] = {
         "series": "series",
@@ -84,7 +84,7 @@ def make_figure(study: Study, rows: pd.DataFrame, data: pd.DataFrame, *, further
 
 
 def make_stacked_figure(study: Study, rows: pd.DataFrame, data: pd.DataFrame, **fields: Any) -> Figure:
-    """Return a figure of stacked bars, one per configuration or per position on the axis.
+    """Return a figure of stacked bars, one per configuration or per axis value.
 
     ``data`` has the columns of ``with_place``, and ``part``, ``y``, ``low``, ``high``, ``total`` and ``text`` of each component.
     """
@@ -115,24 +115,24 @@ def select_measure(rows: pd.DataFrame, measure: Measure, columns: Sequence[str] 
 
 
 def has_axis(study: Study) -> bool:
-    """Return whether a number varies."""
+    """Return whether a numeric parameter varies."""
     return study.axis is not None and len(study.axis.values) > 1
 
 
 def require_axis(study: Study) -> Axis:
-    """Return the horizontal axis. Raises NotInStudyError if no number varies."""
+    """Return the horizontal axis. Raises NotInStudyError if no numeric parameter varies."""
     if study.axis is None or not has_axis(study):
         raise NotInStudyError("no numeric parameter varies in this study")
     return Axis("x", study.axis.title, study.axis.scale)
 
 
 def make_place_axis(study: Study) -> Axis:
-    """Return the axis of the column ``where``: positions on the axis of the study, or configurations if no number varies."""
+    """Return the axis of the column ``where``: values on the study's axis, or configurations if no numeric parameter varies."""
     return Axis("where", require_axis(study).title if has_axis(study) else "configuration", "category")
 
 
 def add_place(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
-    """Add the column ``where``: the position on the axis as text, or the configuration if no number varies."""
+    """Add the column ``where``: the axis value as text, or the configuration if no numeric parameter varies."""
     along = has_axis(study)
     return rows.assign(where=[format_place(study, x, named=False) for x in rows["x"]] if along else rows["series"])
 
@@ -140,7 +140,7 @@ def add_place(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
 def add_interval(
     rows: pd.DataFrame, metric: str, names: Sequence[str] = ("y", "low", "high"), most: float = float("inf")
 ) -> pd.DataFrame:
-    """Add a metric and the ends of its interval as columns of these names. With one seed there is no interval."""
+    """Add a metric and the bounds of its interval as columns with these names. With one seed there is no interval."""
     rows, y = rows.copy(), rows[metric].astype(float)  # a copy is contiguous, so that adding columns is fast
     if f"{metric}_low" in rows.columns:
         low, high = rows[f"{metric}_low"].astype(float), rows[f"{metric}_high"].astype(float)
@@ -156,7 +156,7 @@ def name_axis(study: Study) -> str:
 
 
 def format_place(study: Study, x: float, *, named: bool) -> str:
-    """Return a position on the axis as text, with or without the name of the axis."""
+    """Return an axis value as text, with or without the name of the axis."""
     if study.axis is None:
         return ""
     unit = study.axis.title.partition(" (")[2].rstrip(")")
@@ -212,7 +212,7 @@ def write_notes(study: Study, rows: pd.DataFrame, *further: str) -> tuple[str, .
 
 
 def select_columns(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """Return the columns that a figure draws and the columns that identify a row."""
+    """Return the columns that a figure shows and the columns that identify a row."""
     identity = ("experiment", "series", "x", "workload_class", "operation_type", "n_seeds")
     names = dict.fromkeys([*(name for name in identity if name in rows.columns and not rows[name].isna().all()), *columns])
     return rows[list(names)].reset_index(drop=True)

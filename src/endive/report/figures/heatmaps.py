@@ -1,4 +1,4 @@
-"""Build heatmaps over two parameters, hatched where transactions abort."""
+"""Build heatmaps over two parameters; cells with low success are hatched."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_NUMBER = " aborted: the percentile is infinite because transactions abort; -
 
 
 def build_heatmap(study: Study, measure: common.Measure, name: str) -> Figure:
-    """Build a measure over two parameters. Raises NotInStudyError if fewer than two parameters vary."""
+    """Build the heatmap of a measure over two parameters. Raises NotInStudyError if fewer than two parameters vary."""
     x = common.require_axis(study)
     vertical = _choose_vertical(study.series)
     rows, panels = _make_cells(study, vertical)
@@ -47,7 +47,7 @@ def build_heatmap(study: Study, measure: common.Measure, name: str) -> Figure:
 
 
 def _make_cells(study: Study, vertical: str) -> tuple[pd.DataFrame, list[str]]:
-    """Return a row for each cell, in order, and the names of all panels; only the first few panels have rows."""
+    """Return a row for each cell, in order, of the first few panels, and the names of all panels."""
     rows = study.experiments
     rows = rows[(rows["workload_class"] == ALL) & (rows["operation_type"] == ALL)].dropna(subset=["x"])
     by_label = {each.label: each for each in study.series}
@@ -68,7 +68,7 @@ def _make_cells(study: Study, vertical: str) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _choose_vertical(series: tuple[Series, ...]) -> str:
-    """Return the parameter with the most values apart from the axis."""
+    """Return the parameter with the most values, except for the axis."""
     names = list(series[0].parameters)
     if not names or len(series) < 2:
         raise common.NotInStudyError("needs two varying parameters, one of them numeric")

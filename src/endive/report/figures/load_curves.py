@@ -1,4 +1,4 @@
-"""Build curves over the load: throughput, latency, success, retries, the metric of the question, and the result of a frontier."""
+"""Build curves versus load: throughput, latency, success, retries, the metric of the question, and a frontier search."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_PREDICTED = 48
 
 
 def build_throughput_load(study: Study) -> Figure:
-    """Build throughput by offered load; a configuration saturates where its curve flattens."""
+    """Build throughput versus offered load; a configuration saturates at the load at which its curve flattens."""
     if study.axis is None or study.axis.load is None or len(study.axis.values) < 2:
         raise common.NotInStudyError("no arrival rate varies")
     offered = ("offered", "offered_low", "offered_high")
@@ -59,7 +59,7 @@ def build_throughput_load(study: Study) -> Figure:
 
 
 def _predict_throughput(study: Study) -> tuple[Reference, ...]:
-    """Return the throughput that the renewal approximation predicts by offered load, a curve for each configuration.
+    """Return the throughput that the renewal approximation predicts versus offered load, with a curve for each configuration.
 
     Configurations that the theory does not cover have no curve.
     """
@@ -83,7 +83,7 @@ def _predict_curve(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def build_latency_throughput(study: Study) -> Figure:
-    """Build percentiles of the time to commit by throughput: a panel for each percentile, a curve for each configuration."""
+    """Build percentiles of the time to commit versus throughput: a panel for each percentile, a curve for each configuration."""
     common.require_axis(study)
     throughput = ("throughput", "throughput_low", "throughput_high")
     rows = common.add_interval(study.totals(), "throughput_per_s", throughput)
@@ -112,7 +112,7 @@ def build_latency_throughput(study: Study) -> Figure:
 
 
 def build_over_load(study: Study, measure: common.Measure, name: str) -> Figure:
-    """Build a measure of all transactions by the axis of the study."""
+    """Build the figure of a metric of all transactions versus the axis of the study."""
     x = common.require_axis(study)
     rows = study.totals()
     data = common.select_measure(rows, measure).dropna(subset=["x"])
@@ -131,7 +131,7 @@ def build_over_load(study: Study, measure: common.Measure, name: str) -> Figure:
 
 
 def build_latency_distribution(study: Study) -> Figure:
-    """Build the share of transactions with a longer commit latency, on logarithmic axes that show the tail."""
+    """Build the fraction of slower transactions (1 − CDF) versus commit latency, on logarithmic axes that show the tail."""
     rows, fields = common.split_by_load_or_class(study, study.distributions)
     supported = rows["slower_share"] * rows["committed"] >= 1.0
     rows = rows[supported | (rows["slower_share"] == 1.0)]
@@ -201,7 +201,7 @@ def _make_measure(metric: str) -> common.Measure:
 
 
 def build_search_figure(frontier: Frontier, vary: str, condition: Condition, name: str) -> Figure:
-    """Build the result of a search: every load with its interval, and the load at which the condition is first met."""
+    """Build the result of a frontier search: every load with its interval, and the load at which the condition is first met."""
     measured = [(point, point.estimate) for point in frontier.points if point.estimate is not None]
     data = pd.DataFrame(
         [(point.load, each.mean, each.low, each.high, each.n, point.verdict) for point, each in measured],

@@ -17,7 +17,7 @@ from endive.workload.arrivals import SCHEDULE
 LIMIT = "param_catalog_metadata_limit_bytes"
 """Parameter of the maximum size of metadata.json that the catalog accepts."""
 _FEWEST_PARTS = 0.1
-"""Minimum share of the intervals of a run with a value; curves with fewer values are not drawn."""
+"""Minimum fraction of the time bins of a run that have a value; curves with fewer values are not drawn."""
 _MOST_MARKS = 12
 _UNITS = (("s", 1000.0, 600_000.0), ("min", 60_000.0, 18_000_000.0), ("h", 3_600_000.0, float("inf")))
 """Units of the time axis: name, length in ms, and the longest run that is shown in it."""
@@ -78,7 +78,7 @@ def _name_day(day: float, simulated_days: float) -> str:
 
 
 def build_over_time(study: Study, measure: common.Measure, name: str) -> Figure:
-    """Build a measure by interval of the run: of its events, or of the transactions that start committing in it."""
+    """Build a measure by time bin of the run: of the events in the bin, or of the transactions that start committing in it."""
     rows, fields = common.split_by_load_or_class(study, study.over_time)
     if not (rows["commits_per_s"] > 0.0).any():
         raise common.NotInStudyError("no transaction committed")
