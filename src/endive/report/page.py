@@ -68,7 +68,7 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Commands that reproduce the results, and the name and text of the configuration file, which are empty if it refers to other files."""
+    """Commands that reproduce the results, with name and text of the configuration file (empty if it refers to other files)."""
 
     commands: str = ""
     file: str = ""

@@ -54,7 +54,7 @@ def make_page(study: Study, figures: Sequence[Figure]) -> Page:
 
 
 def title_study(study: Study) -> str:
-    """Return the title of a report: the question in the leading comment of the study file, or else the primary metric or the name of the study."""
+    """Return the title of a report: the question in the leading comment of the file, the primary metric, or the study's name."""
     if study.record is not None:
         try:
             question = first_sentence(leading_comment(study_file(study.path, study.record.label)))

@@ -65,7 +65,7 @@ def refuse(source: str, message: str, key: str = "") -> NoReturn:
 
 
 def select_sources(sources: Sequence[str], overrides: Mapping[str, Any], last_overrides: Mapping[str, Any]) -> Selection:
-    """Return configurations, experiments and runs by their names; ``last_overrides`` apply only to the last configuration, in addition to the other overrides."""
+    """Return configurations, experiments and runs by name; ``last_overrides`` also apply, but only to the last configuration."""
     given = [_split(source) for source in sources]
     changes = [overrides] * (len(given) - 1) + [{**overrides, **last_overrides}]
     return name_sources(given, [_load(source, dict(each)) for (_, source), each in zip(given, changes, strict=True)])

@@ -151,7 +151,7 @@ def _describe_failure(question: TuningQuestion, outcome: Tuned) -> str:
 
 
 def _describe_runner_up(question: TuningQuestion, outcome: Tuned) -> list[str]:
-    """Return a sentence that compares the second best candidate of the final comparison with the best; an empty list if there is none."""
+    """Return a sentence about the second best candidate of the final comparison; an empty list if there is none."""
     others = [each for each in outcome.finals if each not in (outcome.best, TODAY, ICEBERG)]
     if not others:
         return []

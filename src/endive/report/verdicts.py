@@ -194,7 +194,7 @@ def _summarize_ranking(found: Alternatives, ranking: Ranking) -> list[str]:
 
 
 def describe_pairs(classes: Mapping[str, Pairs | None], a: str = "A", b: str = "B") -> list[str]:
-    """Return sentences about the outcomes of the same transactions in baseline and alternative, and about classes that cannot be paired."""
+    """Return sentences about the outcomes of paired transactions, and about the classes that cannot be paired."""
     paired = [each for each in classes.values() if each is not None]
     sentences = [_describe_pairs(sum(paired, Pairs()), a, b)] if paired else []
     unpaired = [name for name, each in classes.items() if each is None]

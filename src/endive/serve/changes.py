@@ -1,4 +1,4 @@
-"""Change a configuration: multiply its load, or apply a change that may improve it.
+"""Change a configuration: multiply the load, or apply a change that may improve the configuration.
 
 Changes without effect and changes that make the configuration invalid are omitted.
 """
@@ -37,14 +37,14 @@ _FASTER = {"s3": "s3x", "azure": "azurex"}
 
 @dataclass(frozen=True)
 class Scaled:
-    """Configuration at another load."""
+    """Configuration with a scaled load."""
 
     tree: Tree
     document: Document
 
 
 def scale_load(tree: Tree, factor: float) -> Scaled | None:
-    """Return the configuration with its load multiplied by a factor; None if its load cannot be scaled."""
+    """Return the configuration with the load multiplied by a factor; None if the load cannot be scaled."""
     made = tree
     for key, value in load_changes(tree, factor):
         made = put(made, key, value)
@@ -59,7 +59,8 @@ def scale_load(tree: Tree, factor: float) -> Scaled | None:
 def load_changes(tree: Tree, factor: float) -> Iterator[tuple[str, Any]]:
     """Yield the keys that set the load of a configuration, with their values at a multiple of it.
 
-    Periodic jobs keep their interval. Aligned writers change in number, because a longer interval would not change their burst.
+    Periodic jobs keep their interval. For aligned writers the number of writers is scaled, because a longer interval would not
+    change the size of a burst.
     """
     for section, keys in _arrival_sections(tree).items():
         if WRITERS.key in keys and keys.get("phase") == "aligned":

@@ -1,4 +1,4 @@
-"""Evaluate a configuration for the page: one seed first, then more seeds and the figures.
+"""Evaluate a configuration for the page: first one seed, then more seeds and the figures.
 
 The result is a stream of events, JSON objects with a ``kind``; later events refine earlier ones.
 """
@@ -29,7 +29,7 @@ MOST_TRANSACTIONS = 2_000_000
 _PREVIEW_S = 0.4
 """Maximum time of the first run; a longer run is shortened."""
 _BUDGET_S = 3.0
-"""CPU time per worker for all seeds of an answer."""
+"""CPU time per worker for all seeds of an evaluation."""
 _FEWEST_SEEDS, _MOST_SEEDS = 3, 12
 _FARTHER = (8.0, 16.0)
 _POINT_S = 1.0
@@ -51,13 +51,13 @@ class Question:
 
     @property
     def seeds(self) -> int:
-        """Number of seeds of the final answer, which is limited by the budget."""
+        """Number of seeds of the final result, which is limited by the budget."""
         cost = max(each.cpu_s for each in (self.b, self.a) if each is not None)
         return int(min(max(_FEWEST_SEEDS, _BUDGET_S / max(cost, 1e-3)), _MOST_SEEDS))
 
 
 async def prepare(pool: Pool, token: CancelToken, tree: Tree, changed: str | None = None) -> Prepared:
-    """Check a configuration. Raises ConfigError if it is not valid, or if one run would take too long."""
+    """Check a configuration. Raises ConfigError if the configuration is not valid, or if one run would take too long."""
     prepared = await pool.submit(token, FIRST, messages.Prepare(tree, changed))
     if prepared.cpu_s > MOST_S or prepared.transactions > MOST_TRANSACTIONS:
         raise ConfigError("configuration", [Problem("simulation.duration_ms", _too_long(prepared))])
@@ -65,7 +65,7 @@ async def prepare(pool: Pool, token: CancelToken, tree: Tree, changed: str | Non
 
 
 async def wait_for_engines(pool: Pool, token: CancelToken, configurations: Sequence[Prepared]) -> None:
-    """Wait until the kernels of long-running configurations are compiled; workers stay free meanwhile."""
+    """Wait until the kernels of long-running configurations are compiled, without blocking workers."""
     for each in configurations:
         while each.needs_kernel and not await pool.submit(token, SEEDS, messages.CheckEngine(each.document)):
             await asyncio.sleep(_POLL_S)
@@ -80,7 +80,7 @@ def _too_long(prepared: Prepared) -> str:
 
 
 async def evaluate(pool: Pool, token: CancelToken, question: Question) -> AsyncIterator[Event]:
-    """Yield the events of an answer. Raises StoppedError once the token is cancelled."""
+    """Yield the events of an evaluation. Raises StoppedError once the token is cancelled."""
     events: asyncio.Queue[Event | BaseException | None] = asyncio.Queue()
     main = asyncio.create_task(_Evaluation(pool, token, question, events).run())
     try:
@@ -97,7 +97,7 @@ async def evaluate(pool: Pool, token: CancelToken, question: Question) -> AsyncI
 
 
 class _Evaluation:
-    """Evaluation of one question. Puts events into a queue, and None at the end."""
+    """Evaluation of one request. Events are put into a queue, followed by None."""
 
     def __init__(
         self, pool: Pool, token: CancelToken, question: Question, events: asyncio.Queue[Event | BaseException | None]
@@ -113,7 +113,7 @@ class _Evaluation:
         self._events.put_nowait({"kind": kind, **content})
 
     async def run(self) -> None:
-        """Evaluate the question."""
+        """Evaluate the request."""
         try:
             await self._first()
             await wait_for_engines(self._pool, self._token, [each for each in (self._b, self._question.a) if each is not None])
@@ -130,7 +130,7 @@ class _Evaluation:
             self._events.put_nowait(WorkError(f"The evaluation failed: {type(error).__name__}: {error}"))
 
     async def _first(self) -> None:
-        """Answer with one seed; the run is shortened if it would take too long."""
+        """Evaluate one seed; the run is shortened if it would take too long."""
         document = self._document
         if self._b.first_s > _PREVIEW_S:
             document = _shorten(document, max(_PREVIEW_S / self._b.first_s, 1e-3))
@@ -138,7 +138,7 @@ class _Evaluation:
         self._emit("answer", **asdict(answer), preview=document is not self._document, final=False)
 
     async def _seeds(self) -> None:
-        """Answer with three seeds, then with the seeds of the budget, and draw their figures."""
+        """Evaluate three seeds, then as many as the budget allows, and draw the figures."""
         few = tuple(range(_FEWEST_SEEDS))
         await self._answer(few, final=self._question.seeds == _FEWEST_SEEDS)
         drawing = [
@@ -162,7 +162,7 @@ class _Evaluation:
         self._emit("figure", name=name, figure=await self._submit(priority, call))
 
     async def _curve(self) -> None:
-        """Draw throughput by load: one seed per multiple, further multiples if none saturates, then more seeds."""
+        """Draw throughput versus load: first one seed per multiple, then higher multiples if none saturates, then more seeds."""
         points: dict[float, LoadPoint] = {}
         await self._points(points, [factor for factor in FACTORS if self._is_affordable(factor)], (0,), CURVE)
         await self._draw_curve(points)
@@ -187,7 +187,7 @@ class _Evaluation:
         await self._figure("curve", CURVE, messages.DrawLoadCurve(self._b.tree, tuple(points.values())))
 
     async def _compare(self, a: Document) -> None:
-        """Compare A with B, with three seeds and then with all."""
+        """Compare A with B, first with three seeds, then with all seeds."""
         for number in sorted({_FEWEST_SEEDS, self._question.seeds}):
             seeds = tuple(range(number))
             priority = SEEDS if number == _FEWEST_SEEDS else MORE

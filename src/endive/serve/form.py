@@ -1,7 +1,7 @@
 """Build the form of the page from the JSON schema of configurations (``endive schema``).
 
-Each key has a control with its description, unit, bounds and default. A field has a ``path`` below its section. Values other than
-a single number, word or duration are entered as TOML.
+Each key has an input control with description, unit, bounds and default. A field has a ``path`` below its section. Values other
+than a single number, word or duration are entered as TOML.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Field = dict[str, Any]
 
 @cache
 def form() -> dict[str, Any]:
-    """Return the sections of a configuration and of a class, with their fields."""
+    """Return the sections of the form for a configuration and for a workload class, with their fields."""
     schema = json_schema()
     defaults = Document.model_validate(_DEFAULTS).model_dump(by_alias=True)
     tables = schema["properties"]
@@ -102,7 +102,7 @@ def _fields(schema: dict[str, Any], section: dict[str, Any], name: str, prefix: 
 
 
 def _control(key: str, branches: list[dict[str, Any]]) -> Field:
-    """Return the control for the values of a key, with its bounds or choices."""
+    """Return the input control for a key, with bounds or choices."""
     if key in ("storage.provider", "catalog.provider"):
         return {"kind": "choice", "options": _stores(), "open": True}
     first, bounds = branches[0], _bounds(branches[0])

@@ -45,7 +45,7 @@ def new_token() -> str:
 
 
 def reject(status: int, sentence: str) -> JSONResponse:
-    """Return an error as JSON with a sentence."""
+    """Return an error as JSON with a message."""
     return JSONResponse({"error": sentence}, status_code=status)
 
 
@@ -85,7 +85,7 @@ class Guard:
         return None
 
     def _enter(self, scope: Scope) -> Response | None:
-        """Exchange a token in the address for a cookie, which removes it from the address."""
+        """Exchange the token in the URL for a cookie, and redirect to the URL without the token."""
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token")
         if scope["path"] != "/" or scope["method"] != "GET" or not given or not self._is_token(given[0]):
             return None
@@ -120,15 +120,15 @@ def refuse_length(headers: Headers) -> Response | None:
 
 
 class TooLargeError(Exception):
-    """Body without a content length exceeds the limit."""
+    """Raised if a body without a content length exceeds the limit."""
 
 
 class TooSlowError(Exception):
-    """Body did not arrive in time."""
+    """Raised if a body does not arrive in time."""
 
 
 def _limited(receive: Receive) -> Receive:
-    """Limit the size of a body and the time for its arrival."""
+    """Limit the size of a request body and the time for receiving it."""
     size, arriving = 0, True
     deadline = asyncio.get_running_loop().time() + _BODY_S
 

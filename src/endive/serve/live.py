@@ -1,7 +1,7 @@
 """Serve the HTTP interface of the page: JSON responses and streams of events.
 
-Errors are JSON with a sentence (``error``) and, for an invalid configuration, a list of ``problems`` by key. Requests contain the
-name of their tab; a new question of a tab cancels its previous question.
+Errors are JSON with a message (``error``) and, for an invalid configuration, a list of ``problems`` by key. Each request names the
+tab that sent it; a new evaluation of a tab cancels the previous one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _POLL_S = 0.25
 
 
 class Live:
-    """State of a server: workers, presets, and the last question of each tab."""
+    """State of a server: workers, presets, and the latest evaluation of each tab."""
 
     def __init__(self, pool: Pool, presets: Presets, directory: Path, folder: Path, libraries: Callable[[], str]) -> None:
         self.pool, self.presets, self.folder = pool, presets, folder
@@ -193,7 +193,7 @@ class Live:
         return tree
 
     def _token(self, body: dict[str, Any], what: str) -> CancelToken:
-        """Return a new token for a question of a tab, and cancel its previous question."""
+        """Return a new token for an evaluation of a tab, and cancel the previous evaluation of that tab."""
         key = (str(body.get("tab", ""))[:64], what)
         before = self._tokens.pop(key, None)
         if before is not None:
@@ -223,12 +223,12 @@ class Live:
         return StreamingResponse(lines(), media_type="application/x-ndjson")
 
     def cancel_all(self) -> None:
-        """Cancel all questions when the server ends."""
+        """Cancel all pending evaluations when the server shuts down."""
         for token in self._tokens.values():
             token.cancel()
 
     def _clean(self) -> None:
-        """Remove the oldest runs if there are many."""
+        """Remove the oldest runs if there are too many."""
         found = sorted(((path.stat().st_mtime, path) for path in self.folder.iterdir() if path.is_dir()), reverse=True)
         for changed, path in found[_KEPT_EXPERIMENTS:]:
             if time.time() - changed > _KEPT_S:
@@ -262,7 +262,7 @@ def _value(key: str, text: Any) -> Any:
 
 
 async def _cancel_if_gone(request: Request, token: CancelToken) -> None:
-    """Cancel the question when its page is closed."""
+    """Cancel the evaluation when the page is closed."""
     while not await request.is_disconnected():
         await asyncio.sleep(_POLL_S)
     token.cancel()
@@ -287,7 +287,7 @@ async def _config_error(request: Request, error: Exception) -> Response:
 
 
 def _rejection(status: int, sentence: str | None = None) -> Callable[[Request, Exception], Awaitable[Response]]:
-    """Return a handler that responds with a sentence, by default the message of the error."""
+    """Return a handler that responds with a message, by default that of the error."""
 
     async def rejected(request: Request, error: Exception) -> Response:
         return reject(status, sentence or str(error))

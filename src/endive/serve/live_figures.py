@@ -35,7 +35,7 @@ def _to_chart(figure: Figure) -> Chart:
 
 
 def draw_breakdown(runs: Sequence[RunMetrics]) -> Chart | None:
-    """Draw the commit time breakdown, one bar of shares per class; None if nothing was committed."""
+    """Draw the commit time breakdown, with one bar of percentages per class; None if no transaction committed."""
     names = sorted({name for run in runs for name, operation in run.groups if operation == ALL and name != ALL})
     parts = {column: word for column, word in TIME_WORDS.items() if word != "runtime"}
     rows = []
@@ -88,7 +88,7 @@ def measure_load(factor: float, runs: Sequence[RunMetrics]) -> LoadPoint | None:
 
 
 def draw_load_curve(tree: Tree, points: Sequence[LoadPoint]) -> Chart | None:
-    """Draw throughput by load, with the current load marked; None if there are fewer than two points."""
+    """Draw throughput versus load, with the current load marked; None if there are fewer than two points."""
     if len(points) < 2:
         return None
     ordered = sorted(points, key=lambda point: point.offered)
@@ -118,7 +118,7 @@ def draw_load_curve(tree: Tree, points: Sequence[LoadPoint]) -> Chart | None:
 
 
 def _format_multiple(ratio: float) -> str:
-    """Return a multiple of a load: ``75% of``, ``8.3×``."""
+    """Return a multiple of a load as text: ``75% of``, ``8.3×``."""
     return f"{format_number(100.0 * ratio)}% of" if ratio < 2.0 else format_ratio(ratio)
 
 
@@ -151,7 +151,7 @@ def _theory(tree: Tree, points: Sequence[LoadPoint]) -> tuple[Reference, ...]:
 def draw_timeline(
     document: Document, seed: int, rows: RunRows, share: float, check_stopped: Callable[[float], None]
 ) -> Chart | None:
-    """Draw the commits around the transaction with the most retries of all that end in the first ``share`` of the run.
+    """Draw the commits around the transaction with the most retries that ends in the first fraction ``share`` of the run.
 
     Returns None if no transaction commits there.
     """

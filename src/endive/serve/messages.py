@@ -1,4 +1,4 @@
-"""Define the messages between the server and its workers: calls, each with the type of its result, and results.
+"""Define the messages between the server and its workers: calls and their results.
 
 This module imports little, because the server does not load the engine.
 """
@@ -23,11 +23,11 @@ _QUICK_REFERENCE_S = 1.0
 
 
 class StoppedError(Exception):
-    """Job was cancelled."""
+    """Raised if the job was cancelled."""
 
 
 class WorkError(Exception):
-    """Job failed; the message is shown to the user."""
+    """Raised if the job failed; the message is shown to the user."""
 
 
 class Call(Generic[T]):
@@ -36,7 +36,7 @@ class Call(Generic[T]):
 
 @dataclass(frozen=True)
 class Prepared:
-    """Checked configuration, the keys removed from it, and the cost of one run."""
+    """Checked configuration, the keys that were removed from it, and the cost of one run."""
 
     tree: Tree
     document: Document
@@ -49,7 +49,7 @@ class Prepared:
     """Cost of one run on the compiled engine."""
     reference_s: float
     ready: bool
-    """True if its engine is compiled."""
+    """True if the engine is compiled for the configuration."""
 
     @property
     def needs_kernel(self) -> bool:
@@ -64,7 +64,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Value:
-    """Estimate with its 95% interval, and both as text."""
+    """Estimate with its 95% interval, as numbers and as text."""
 
     mean: float | None
     low: float | None
@@ -87,7 +87,7 @@ class ClassRow:
 
 @dataclass(frozen=True)
 class Answer:
-    """Result of some seeds: a sentence, and a row for each class."""
+    """Result over some seeds: a headline, and a row for each class."""
 
     seeds: tuple[int, ...]
     sentence: str
@@ -115,7 +115,7 @@ class ComparedRow:
 
 @dataclass(frozen=True)
 class Compared:
-    """Comparison of B with A, as in ``endive compare``; only the sentence if they have no common window."""
+    """Comparison of B with A, as in ``endive compare``; only the headline if A and B have no common window."""
 
     sentence: str
     pairs: tuple[str, ...] = ()
@@ -141,7 +141,7 @@ class LoadPoint:
 
 @dataclass(frozen=True)
 class MetricValues:
-    """One metric by seed, for a ranking; a seed without a value is missing."""
+    """One metric by seed, for a ranking, without the seeds that have no value."""
 
     values: Mapping[int, float]
     estimate: Value | None
@@ -150,7 +150,7 @@ class MetricValues:
 
 @dataclass(frozen=True)
 class Change:
-    """Change that may improve a configuration. ``note`` describes its disadvantage."""
+    """Change that may improve a configuration. ``note`` describes the disadvantage of the change."""
 
     name: str
     words: str
@@ -161,7 +161,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Prepare(Call[Prepared]):
-    """Check a configuration and estimate the cost of a run; ``changed`` is the key that the user changed last."""
+    """Check a configuration and estimate the cost of a run; ``changed`` is the key that the user changed most recently."""
 
     tree: Tree
     changed: str | None = None
@@ -184,7 +184,7 @@ class Simulate(Call[None]):
 
 @dataclass(frozen=True)
 class Summarize(Call[Answer]):
-    """Measure some seeds."""
+    """Measure the runs of some seeds."""
 
     document: Document
     seeds: tuple[int, ...]
@@ -192,7 +192,7 @@ class Summarize(Call[Answer]):
 
 @dataclass(frozen=True)
 class DrawBreakdown(Call[Chart | None]):
-    """Draw the commit time breakdown of some seeds."""
+    """Draw the commit time breakdown over some seeds."""
 
     document: Document
     seeds: tuple[int, ...]
@@ -209,7 +209,7 @@ class MeasureLoad(Call[LoadPoint | None]):
 
 @dataclass(frozen=True)
 class DrawLoadCurve(Call[Chart | None]):
-    """Draw throughput by load."""
+    """Draw throughput versus load."""
 
     tree: Tree
     points: tuple[LoadPoint, ...]
@@ -235,7 +235,7 @@ class Compare(Call[Compared]):
 
 @dataclass(frozen=True)
 class FindWindow(Call[Window]):
-    """Return the window of a configuration."""
+    """Return the measurement window of a configuration."""
 
     document: Document
     seeds: tuple[int, ...]
@@ -243,7 +243,7 @@ class FindWindow(Call[Window]):
 
 @dataclass(frozen=True)
 class MeasureMetric(Call[MetricValues]):
-    """Measure one metric of one class in a window."""
+    """Measure one metric of one class in a measurement window."""
 
     document: Document
     seeds: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Read, check and change configurations of the page: nested tables with the canonical keys of a file, without defaults."""
+"""Read, check and change configurations of the page: nested tables with the canonical keys of a file and no defaults."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from endive.serve.messages import Tree
 from endive.workload.arrivals import TRACE
 
 _REMOVALS = 6
-"""Maximum number of rounds that remove keys without effect; some keys are detected only after others are removed."""
+"""Maximum number of rounds that remove keys without effect. Some of these keys are detected only after others are removed."""
 
 
 def read_tree(path: Path, *, code: bool = False) -> Tree:

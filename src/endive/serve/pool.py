@@ -1,9 +1,9 @@
 """Manage the worker processes of the live page and their job queue.
 
-The pool owns its processes. Each is a ``ProcessPoolExecutor`` of one process, so that a process that breaks or does not stop can be
-replaced without affecting the others. A job is one ``Call``, usually a run of one seed, and belongs to a ``CancelToken``. Once the
-token is cancelled, waiting jobs are dropped and running ones are asked to stop; a process that does not stop in time is killed.
-Processes are forked from a server that has loaded the engine, so that a new one is ready in milliseconds.
+Each process has its own ``ProcessPoolExecutor``, so that a process that breaks or does not stop can be replaced without affecting
+the others. A job is one ``Call``, usually a run of one seed, and belongs to a ``CancelToken``. Once the token is cancelled, waiting
+jobs are dropped and running ones are asked to stop; a process that does not stop in time is killed. Processes are forked from a
+server that has loaded the engine, so that a new one is ready in milliseconds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LONGEST_S = 120.0
 
 
 class _OverdueError(Exception):
-    """Job exceeded its time limit, or did not stop when it was cancelled."""
+    """Raised if a job exceeds its time limit, or does not stop when it is cancelled."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,10 @@ class _Job:
 
 
 class Pool:
-    """Worker processes with a priority queue; ``code`` permits custom components. Use from one event loop."""
+    """Worker processes with a priority queue; ``code`` permits custom components.
+
+    All methods must be called from one event loop.
+    """
 
     def __init__(self, folder: Path, workers: int | None = None, *, code: bool = False) -> None:
         self._folder, self._code = folder, code
@@ -89,7 +92,7 @@ class Pool:
         self._tasks = [asyncio.create_task(self._serve()) for _ in range(self.size)]
 
     async def close(self) -> None:
-        """End the processes."""
+        """Stop the processes."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -127,7 +130,7 @@ class Pool:
             await self._filled.wait()
 
     async def _serve(self) -> None:
-        """Run jobs on one process, which is replaced whenever it breaks."""
+        """Run jobs on one worker process, which is replaced whenever it breaks."""
         process = await self._start_process()
         while True:
             job = await self._next()
@@ -196,7 +199,7 @@ class _Process:
         """None until the process has started."""
 
     def start(self) -> None:
-        """Start the process and wait until it runs or has failed. It loads the engine in the meantime."""
+        """Start the process and wait until it runs or has failed. The process loads the engine meanwhile."""
         self._ready = self._executor.submit(_wait_until_loaded)
         while self.pid is None and not self._ready.done():
             if self._pids.poll(_POLL_S):
@@ -239,7 +242,7 @@ class _Process:
 
 
 def _initialize(pids: Any, stop: Any, folder: Path, code: bool) -> None:
-    """Prepare a worker process: it ends with the server, and ignores Ctrl-C."""
+    """Prepare a worker process to end with the server and to ignore Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -259,7 +262,7 @@ def _end_with_parent() -> None:
 
 
 def _wait_until_loaded() -> None:
-    """Return once the initializer has ended."""
+    """Do nothing; the call returns once the initializer has finished."""
 
 
 def _perform(call: Call[Any]) -> Any:
@@ -267,5 +270,5 @@ def _perform(call: Call[Any]) -> Any:
 
     try:
         return worker.run(call)
-    except SystemExit as error:  # of a custom component; in the server it would end the event loop
+    except SystemExit as error:  # of a custom component; in the server, the exception would end the event loop
         raise RuntimeError(f"SystemExit: {error}") from error

@@ -1,6 +1,6 @@
 """Collect the presets of the page: the file of ``endive serve FILE``, configurations in its directory, recipes and examples.
 
-The page can use only files that the user's configurations refer to, and only the code of FILE, if ``--allow-code`` is set.
+The page can use only files that the user's configurations refer to and, with ``--allow-code``, only the custom code of FILE.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ DEFAULT: Tree = {
         },
     },
 }
-"""One table in S3 behind a REST catalog: twelve writers that append every 10 s, a compaction and an expiry every 10 minutes."""
+"""One table in S3 with a REST catalog: twelve writers that append every 10 s, compaction and snapshot expiration every 10 min."""
 
 
 @dataclass(frozen=True)
 class Preset:
-    """Preset configuration. ``name`` is unique, ``group`` is its origin, ``about`` its description."""
+    """Preset configuration. Preset of the page. ``name`` is unique, ``group`` is the origin, ``about`` the description."""
 
     name: str
     group: str
@@ -52,7 +52,7 @@ class Preset:
     about: str
     path: Path | None
     code: bool = False
-    """True if it may have custom components."""
+    """True if the configuration may have custom components."""
 
     def tree(self) -> Tree:
         """Read the configuration. Raises ConfigError."""
@@ -79,7 +79,7 @@ class Presets:
     def __init__(self, given: Path | None, directory: Path, examples: Path, *, code: bool = False) -> None:
         found = [*_given(given, code), *_beside(directory, given), *_shipped(examples)]
         self.all = list({preset.name: preset for preset in found}.values())
-        """Presets in the order of the menu; the page opens with the first."""
+        """Presets in the order of the menu; the page opens with the first preset."""
         self.files = frozenset(name for preset in found if preset.group == "your files" for name in _files(preset))
         self.parts: Tree = {} if given is None else found[0].tree().get("parts", {})
         """Custom components of FILE, by kind."""
@@ -89,7 +89,7 @@ class Presets:
         return next((preset for preset in self.all if preset.name == name), None)
 
     def foreign_file(self, tree: Tree) -> str | None:
-        """Return a file that a configuration refers to, but no file of the user does, or None."""
+        """Return a file that a configuration refers to but none of the user's files does, or None."""
         return next((name for name in sorted(files_of(tree)) if name not in self.files), None)
 
     def foreign_code(self, tree: Tree) -> str | None:

@@ -1,4 +1,4 @@
-"""Rank changes: apply each to the configuration, and compare one metric with the current configuration.
+"""Rank changes: apply each change to the configuration, and compare one metric with the current configuration.
 
 All configurations are measured in one window with the same seeds, and therefore with the same arrivals, job durations and
 latencies. The intervals are simultaneous. Differences that are too small to be relevant are not significant.
@@ -37,7 +37,7 @@ from endive.serve.pool import CancelToken, Pool
 PRESENT = "no change"
 _NOTICEABLE_SHARE = 0.005
 _NOTICEABLE_PART = 0.02
-"""Smallest relevant differences: half a percentage point for shares, 2% for other metrics."""
+"""Smallest relevant differences: half a percentage point for proportions, 2% for other metrics."""
 _GOOD = 0.99
 _MOST_NAMED = 3
 _FEW, _MANY = 4, 12
@@ -66,7 +66,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Tried:
-    """Change of the configuration, and the values of the metric with it."""
+    """Change of the configuration, and the values of the metric after the change."""
 
     name: str
     words: str
@@ -75,7 +75,7 @@ class Tried:
 
 
 async def rank_changes(pool: Pool, token: CancelToken, present: Prepared, goal: Goal | None) -> AsyncIterator[Event]:
-    """Yield rankings, each with more seeds than the last. Raises StoppedError once the token is cancelled."""
+    """Yield rankings, each over more seeds than the previous one. Raises StoppedError once the token is cancelled."""
     ranking = _Ranking(pool, token)
     found = await ranking.submit(messages.ListChanges(present.tree))
     changes, prepared = await ranking.affordable(found)
@@ -104,7 +104,7 @@ class _Ranking:
         return self._pool.submit(self._token, CHANGES, call)
 
     async def affordable(self, changes: Sequence[Change]) -> tuple[list[Change], list[Prepared]]:
-        """Return the changes with affordable runs, and their cost."""
+        """Return the changes whose runs fit into the time limit, and the cost of these runs."""
         found = await asyncio.gather(*(self.submit(messages.Prepare(change.tree)) for change in changes))
         kept = [(change, cost) for change, cost in zip(changes, found, strict=True) if cost.cpu_s <= MOST_S]
         return [change for change, _ in kept], [cost for _, cost in kept]
@@ -120,7 +120,7 @@ class _Ranking:
     async def rank(
         self, goal: Goal, documents: Sequence[Document], changes: Sequence[Change], seeds: tuple[int, ...]
     ) -> dict[str, Any]:
-        """Measure the goal in one window for all documents, and rank the changes."""
+        """Measure the goal for all documents in one window, and rank the changes."""
         windows = await asyncio.gather(*(self.submit(messages.FindWindow(document, seeds)) for document in documents))
         window = common_window(windows)
         what = (seeds, window, goal.metric, goal.workload_class)

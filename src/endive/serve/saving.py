@@ -26,11 +26,11 @@ _HEADING = "# Written by the live page: multiples of the current load.\n# Run it
 
 
 class SaveError(ValueError):
-    """File cannot be written; the message is shown to the user."""
+    """Raised if a file cannot be written; the message is shown to the user."""
 
 
 def study_text(tree: Tree) -> str:
-    """Return a sweep over multiples of the load of a configuration; only the configuration if its load cannot be scaled."""
+    """Return a sweep over multiples of the load of a configuration, or the configuration itself if its load cannot be scaled."""
     by_factor = [dict(load_changes(tree, factor)) for factor in FACTORS]
     axes = {key: [changes[key] for changes in by_factor] for key in by_factor[0]}
     varied = {key: values for key, values in axes.items() if len({repr(value) for value in values}) == len(FACTORS)}
@@ -48,7 +48,7 @@ def sweep_arguments(study: str, tree: Tree) -> list[str]:
 
 
 def save_study(directory: Path, name: str, tree: Tree) -> Path:
-    """Write a study. Raises SaveError if the name is invalid or taken."""
+    """Write a study to a file. Raises SaveError if the name is invalid or taken."""
     path = directory / f"{checked_name(name)}.toml"
     try:
         with path.open("x", encoding="utf-8") as file:
@@ -70,7 +70,7 @@ def checked_name(name: str) -> str:
 
 @dataclass
 class Report:
-    """Report in progress."""
+    """Creation of a report in a background process."""
 
     name: str
     sweep: list[str]
@@ -89,7 +89,7 @@ class Report:
 
 
 class Reports:
-    """Reports of a server by name, and the processes that create them."""
+    """Reports of a server by name, with the processes that create them."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -113,7 +113,7 @@ class Reports:
         return report
 
     async def close(self) -> None:
-        """End the reports in progress."""
+        """Stop the processes that create reports."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

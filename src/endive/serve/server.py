@@ -1,4 +1,4 @@
-"""Run a server on the loopback interface: its socket, its address with the token, its connections and its directory."""
+"""Run a server on the loopback interface, with its socket, address, token, connections and directory."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def serving(
     Raises:
         OSError: If the port is taken.
     """
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio disables Nagle's algorithm only then
+    # with IPPROTO_TCP, asyncio disables Nagle's algorithm
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((LOOPBACK, port))
     listener.listen()  # a browser may connect before the server runs, and waits
@@ -102,7 +103,7 @@ def _temporary_directory() -> Iterator[Path]:
 def serving_in_background(
     presets: Presets, directory: Path, *, port: int = 0, workers: int | None = None, token: str | None = None
 ) -> Iterator[tuple[Address, Callable[[], None]]]:
-    """Run a server in a thread, for scripts and tests. Yield its address, and a function that ends it early."""
+    """Run a server in a thread, for scripts and tests. Yield the address of the server, and a function that stops it early."""
     with serving(presets, directory, port=port, workers=workers, token=token) as (server, address):
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
@@ -152,7 +153,7 @@ class _Connection(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """Server on a bound socket; it cancels all questions when it ends."""
+    """Server on a bound socket, which cancels all evaluations when it shuts down."""
 
     def __init__(self, config: uvicorn.Config, listener: socket.socket, live: Live) -> None:
         super().__init__(config)
@@ -171,7 +172,7 @@ class _Server(uvicorn.Server):
 
 @cache
 def drawing_libraries() -> str:
-    """Return Vega and its companions as one script, which takes about a second to build."""
+    """Return Vega, Vega-Lite and Vega-Embed as one script, which takes about 1 s to build."""
     from endive.report.page import bundle_libraries
 
     return bundle_libraries()

@@ -1,4 +1,4 @@
-"""Summarize runs for the page: a headline, a row with intervals for each class, differences between A and B.
+"""Summarize runs for the page: a headline, a row with intervals for each class, and differences between A and B.
 
 The numbers are computed by the functions of ``endive run`` (one seed) and ``endive compare`` (several seeds).
 """
@@ -36,7 +36,7 @@ from endive.studies.frontier import list_values
 from endive.studies.measure import RunMetrics
 
 METRICS = TABLES["page"]
-"""Columns of the table of the page."""
+"""Columns of the table on the page."""
 _COMPONENTS = {"provider": "object store", "catalog": "catalog", "transaction": "transaction"}
 _NOTICEABLE = 0.005
 """Minimum difference in success for which the headline mentions the worst class."""
@@ -83,7 +83,7 @@ def _class_row(runs: Sequence[RunMetrics], name: str) -> ClassRow:
 
 
 def to_value(metric: str, found: Estimate | None) -> Value | None:
-    """Return an estimate with its text."""
+    """Return an estimate with the text to show."""
     if found is None:
         return None
     interval = ""

@@ -39,14 +39,14 @@ _TIMELINE_S = 1.0
 
 @dataclass(frozen=True)
 class Worker:
-    """Directory of a worker's runs, and the check for cancellation of its job."""
+    """Directory of a worker's runs, and the function that checks whether its job was cancelled."""
 
     folder: Path
     stopped: Callable[[], bool]
 
     @property
     def runs(self) -> Replications:
-        """Runs in the directory."""
+        """Runs in the directory, which are simulated if they are missing."""
         return Replications(self.folder, MetricsOptions(), keep_rows=True, workers=1, among_many=False, stopped=self.stopped)
 
     def check_stopped(self, _: float = 0.0) -> None:
@@ -60,9 +60,9 @@ def perform(call: Any, worker: Worker) -> Any:
     """Perform a call.
 
     Raises:
-        ConfigError: If its configuration is not valid.
-        EngineError: If its configuration cannot be run.
-        InterruptedError: If it was cancelled.
+        ConfigError: If the configuration is not valid.
+        EngineError: If the configuration cannot be run.
+        InterruptedError: If the job was cancelled.
     """
     raise TypeError(f"{type(call).__name__} is not a call")
 
@@ -176,7 +176,7 @@ _started: list[Worker] = []
 
 
 def start(folder: Path, stopped: Callable[[], bool]) -> None:
-    """Initialize this process as a worker: load libraries and a kernel."""
+    """Initialize this process as a worker: load the libraries and a kernel."""
     warnings.filterwarnings("ignore")  # of libraries, about frames without rows
     worker = Worker(folder, stopped)
     _started[:] = [worker]
