@@ -1,5 +1,5 @@
-"""Questions that need several runs, on this machine without Spark: replications, measuring, frontiers, tuning.
+"""Analyses that need several runs, on this machine without Spark: replications, measuring, frontier searches, tuning.
 
-Takes configurations and the rows of their runs, and returns metrics (``endive.analysis`` has the definitions). Replications own a
-folder of small files of metrics; nothing else here keeps state.
+The package takes configurations and the rows of runs, and returns metrics, which ``endive.analysis`` defines. Replications keep
+metrics in small files in a folder; the rest of the package has no state.
 """

@@ -1,4 +1,4 @@
-"""Metrics of a run that depend on its configuration and its summary: cost at list prices, and utilization of a catalog service."""
+"""Compute the metrics that depend on the configuration and summary of a run: cost at list prices, utilization of a service."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class RunFacts:
-    """Facts of a run that its rows do not contain.
+    """Properties of a run that its rows do not contain.
 
     Attributes:
-        basis: Basis of its cost; None if the configuration cannot be read.
-        utilization: Share of the time that the workers of the catalog service are busy; None without such a service.
+        basis: Properties that determine the cost of requests; None if the configuration cannot be read.
+        utilization: Utilization of the workers of the catalog service; None without a service.
         limit_reached_ms: Time of the first commit that exceeded the size limit of metadata.json; None if none did.
     """
 
@@ -36,12 +36,12 @@ class RunFacts:
 
 
 def facts_of(document: Document, results: Path) -> RunFacts:
-    """Return the facts of a run, by its configuration and the summary next to its results."""
+    """Return these properties of a run from its configuration and the summary next to its results."""
     return _facts(basis_of_document(document), document.catalog.workers, _files_of(results).summary)
 
 
 def read_facts(results: Path) -> RunFacts:
-    """Return the facts of a run on disk; empty facts if its configuration cannot be read."""
+    """Return these properties of a run on disk; they are empty if the configuration cannot be read."""
     config = _files_of(results).config
     try:
         basis, workers = _read_config(config, config.stat().st_mtime_ns)
@@ -52,13 +52,13 @@ def read_facts(results: Path) -> RunFacts:
 
 @lru_cache(maxsize=256)
 def _read_config(config: Path, _modified_ns: int) -> tuple[Basis, int]:
-    """Return the facts that all runs of a configuration share."""
+    """Return the properties that are equal for all runs of a configuration."""
     document = load_document(config)
     return basis_of_document(document), document.catalog.workers
 
 
 def _files_of(results: Path) -> RunFiles:
-    """Return the files of a run by its results: those of a labelled experiment, or those next to the results."""
+    """Return the files of a run, given the results file: in the directory of a labelled experiment, or next to the results."""
     beside = RunFiles.beside(results)
     return beside if results.name != RESULTS or beside.config.exists() else RunFiles.in_directory(results.parent)
 
@@ -75,7 +75,7 @@ def _facts(basis: Basis, workers: int, summary: Path) -> RunFacts:
 
 
 def add_configured(rows: Mapping[Key, Mapping[str, Any]], facts: RunFacts) -> dict[Key, dict[str, Any]]:
-    """Return the rows of metrics of a run with the configured metrics; only the totals have those of the catalog."""
+    """Add these metrics to the rows of metrics of a run; the metrics of the catalog are added only to totals."""
     found = {key: dict(row) for key, row in rows.items()}
     if facts.basis is not None:
         for (workload_class, operation), row in found.items():

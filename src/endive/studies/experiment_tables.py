@@ -1,4 +1,4 @@
-"""Make the tables of experiments and of saturation from the table of runs.
+"""Create the tables of experiments and of saturation from the table of runs.
 
 The table of runs has a row for each run, class and operation. The table of experiments has means over seeds with intervals; the
 table of saturation has a row for each curve over the load.
@@ -34,8 +34,9 @@ _LOAD = re.compile(r"_(rate|inter_arrival_(scale|mean|value))$")
 def make_experiments_table(runs: pa.Table, manifest: Inventory) -> pa.Table:
     """Return the metrics over seeds with the parameters; parameters that vary come first.
 
-    A metric has the half width of its 95% interval (``_hw``) and, if it can be missing, the number of seeds that have it (``_n``).
-    Shares also have both ends of the interval (``_low``, ``_high``), percentiles and retries the bounds over seeds.
+    Each metric has columns for the half width of its 95% interval (``_hw``) and, if it can be missing, for the number of seeds with
+    a value (``_n``). Proportions also have columns for both ends of the interval (``_low``, ``_high``); percentiles and retries
+    have the bounds over seeds.
     """
     grouped = runs.group_by(_GROUP, use_threads=False).aggregate(
         [
@@ -72,7 +73,7 @@ def make_experiments_table(runs: pa.Table, manifest: Inventory) -> pa.Table:
 
 
 def _make_mean_columns(grouped: pa.Table, name: str) -> dict[str, Any]:
-    """Return the columns of a mean over seeds and of its half width by Student's t."""
+    """Return the columns of a mean over seeds and of the half width of its Student's t interval."""
     deviations = grouped.column(f"{name}_stddev").to_numpy(zero_copy_only=False)
     counts = grouped.column(f"{name}_count").to_numpy()
     widths = pa.array(half_widths(np.asarray(deviations, np.float64), counts), pa.float64(), from_pandas=True)
@@ -81,13 +82,13 @@ def _make_mean_columns(grouped: pa.Table, name: str) -> dict[str, Any]:
 
 
 def _name_estimate_columns(name: str) -> tuple[str, ...]:
-    """Return the names of the columns of a share or of a metric with bounds."""
+    """Return the names of the columns of a proportion or of a metric with bounds."""
     ends = (at_least(name), at_most(name)) if name in BOUNDED else (f"{name}_low", f"{name}_high")
     return (name, f"{name}_hw", f"{name}_n", *ends)
 
 
 def _estimate_groups(runs: pa.Table, groups: Sequence[tuple[str, str, str]]) -> dict[str, pa.Array]:
-    """Estimate shares, percentiles and saturation over seeds, for each experiment, class and operation."""
+    """Estimate proportions, percentiles and saturation over seeds, for each experiment, class and operation."""
     names = [name for name in runs.column_names if name in _NEEDED]
     rows: dict[tuple[str, str, str], list[dict[str, Any]]] = {group: [] for group in groups}
     for row in runs.select([*_GROUP, *names]).to_pylist():
@@ -129,13 +130,13 @@ def make_load_point(load: float, rows: Sequence[Mapping[str, Any]]) -> LoadPoint
 
 @dataclass(frozen=True)
 class LoadAxis:
-    """Parameter that sets the load. Times between arrivals are converted to rates."""
+    """Parameter that sets the load. Interarrival times are converted to rates."""
 
     column: str
 
     @property
     def is_interval(self) -> bool:
-        """True if the parameter is a time between arrivals."""
+        """True if the parameter is an interarrival time."""
         return _INTERVAL_OF_ARRIVALS.search(self.column) is not None
 
     def load(self, value: Value) -> float:
@@ -144,7 +145,7 @@ class LoadAxis:
 
 
 def find_load_axis(manifest: Inventory, key: str | None) -> LoadAxis | str:
-    """Return the requested axis, or that of the only varying rate; otherwise the reason why there is none.
+    """Return the requested load axis or, by default, that of the only varying rate; otherwise the reason why there is none.
 
     Raises:
         PipelineError: If the requested key is not a number in any experiment.
@@ -169,7 +170,7 @@ def find_load_axis(manifest: Inventory, key: str | None) -> LoadAxis | str:
 
 
 def make_saturation_table(experiments: pa.Table, manifest: Inventory, axis: LoadAxis | None) -> pa.Table:
-    """Tabulate the saturation of each curve, which consists of the experiments that differ only in their load.
+    """Tabulate the saturation of each curve. A curve consists of experiments that differ only in the load.
 
     The table is empty if no parameter sets the load.
     """
@@ -192,8 +193,8 @@ def make_saturation_table(experiments: pa.Table, manifest: Inventory, axis: Load
 def _list_curve_parameters(manifest: Inventory, axis: LoadAxis) -> list[str]:
     """Return the parameters that distinguish curves: all that vary, except the load.
 
-    The duration distinguishes curves only if two experiments differ in nothing else, because runs at low load are often longer to
-    get the same number of transactions.
+    The duration distinguishes curves only if two experiments differ in nothing else, because runs at low load often last longer to
+    collect as many transactions.
     """
     names = [name for name in varying(manifest.parameters) if name != axis.column]
     others = [name for name in names if name != _DURATION]

@@ -1,4 +1,4 @@
-"""Read and check the question of ``endive frontier``, and estimate its metric at a load."""
+"""Read and check the options of ``endive frontier``, and estimate the metric at a load."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _OWN_RATE = re.compile(r"^workload\.(?P<name>[^.]+)\.rate$")
 
 @dataclass(frozen=True)
 class VariedFile:
-    """Configuration file of a search: its name, content, directory and overrides."""
+    """Configuration file of a search, with name, content, directory and overrides."""
 
     source: str
     tree: Tree
@@ -45,11 +45,11 @@ class VariedFile:
     overrides: Mapping[str, Any]
 
     def make_document(self, settings: Mapping[str, Any]) -> Document:
-        """Return the configuration with other values of keys. Raises ConfigError if they are not valid."""
+        """Return the configuration with other values of keys. Raises ConfigError if the values are not valid."""
         return check_document(self.tree, self.source, self.directory, {**self.overrides, **settings})
 
     def describe_origin(self) -> dict[str, Any]:
-        """Return the code version, file and overrides of an answer."""
+        """Return the code version, the file and the overrides for the record of a result."""
         return {
             "endive_version": __version__,
             "code_version": code_version(),
@@ -80,7 +80,7 @@ class Question(VariedFile):
 def read_question(
     path: Path, given: FrontierSettings, overrides: Mapping[str, Any], *, quick: bool = False, content: Tree | None = None
 ) -> Question:
-    """Create the question from a file, or from content with ``path`` for messages, and the options of the command line.
+    """Create the question from a file (or its content, with ``path`` for messages) and the command-line options.
 
     Raises:
         ConfigError: If the file or an option is not valid.
@@ -129,7 +129,7 @@ def _normalize_rate(tree: Tree, vary: str, overrides: Mapping[str, Any]) -> tupl
 
 
 def _read_value(tree: Tree, key: str, overrides: Mapping[str, Any]) -> float | None:
-    """Return the number at a key of a configuration; None if there is none."""
+    """Return the number at a key of a configuration; None if the key is not set to a number."""
     found = value_at(tree, key) if overrides.get(key) is None else overrides[key]
     return float(found) if isinstance(found, int | float) and not isinstance(found, bool) and 0 < found <= MOST_MS else None
 
@@ -155,7 +155,7 @@ def _make_search(settings: FrontierSettings, value: float | None, vary: str, pat
 
 
 def _read_precision(settings: FrontierSettings) -> tuple[float, int]:
-    """Return the width of the interval of the load, and the largest number of seeds, that a precision asks for."""
+    """Return the width of the interval of the load and the maximum number of seeds that a precision implies."""
     assert settings.precision is not None
     for name in ("tolerance", "seeds"):
         if getattr(settings, name) is not None:

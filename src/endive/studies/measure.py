@@ -1,8 +1,8 @@
 """Measure runs from their files: choose the window of their configuration, and reduce each run to a few rows of metrics.
 
-Every command measures this way: ``measure_experiments`` takes runs of one or more configurations that are compared, chooses their
-window from all of their seeds, and measures each run in it. It reads one row group at a time and depends on nothing but the files,
-so Spark tasks, local studies and the live page get the same numbers.
+All commands use ``measure_experiments``: it takes the runs of one or more configurations that are compared, chooses one window from
+all seeds, and measures each run in that window. It reads one row group at a time and depends only on the files, so Spark tasks,
+local studies and the live page get the same numbers.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ RUN_SCHEMA = pa.schema(
 PLAIN_COLUMNS = tuple(field.name for field in RUN_SCHEMA if not pa.types.is_list(field.type))
 """Columns of the table of runs; lists are inputs of other tables."""
 MEASURED_SCHEMA = pa.schema([*RUN_SCHEMA, *((name, pa.list_(pa.float64())) for name in (*CURVES.values(), *OVER_TIME))])
-"""Columns of a row of metrics with the lists from which distributions and figures over time are made."""
+"""Columns of a row of metrics, including the lists for distributions and figures over time."""
 _KEY_COLUMNS = ("t_commit_start", "t_submit", "total_latency", "t_commit")
-"""Columns that transactions are made of, in the order of ``Transactions.of_rows``."""
+"""Columns of the arguments of ``Transactions.of_rows``, in order."""
 _TEXT_COLUMNS = ["status", "workload_class", "abort_reason", "operation_type"]
 Row = Mapping[str, Any]
 Constants = Mapping[str, float | int | str | None]
-"""Values of the constant columns of a row group; None for null."""
+"""Values of the columns of a row group that are constant; None for null."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ class MetricsOptions:
     """Options of measuring.
 
     Attributes:
-        warmup_ms: Warm-up to cut; None to find it from the runtimes and by MSER-5.
+        warmup_ms: Warm-up to exclude; None to determine it from the runtimes and by MSER-5.
         cooldown_ms: Time to cut at the end.
-        load: Key of the parameter that is the load; None to take the arrival rate that varies.
+        load: Key of the parameter that sets the load; None for the arrival rate that varies.
     """
 
     warmup_ms: float | None = None
@@ -85,7 +85,7 @@ class MetricsOptions:
     load: str | None = None
 
     def problem_with(self, duration_ms: float) -> str | None:
-        """Return a message if warm-up and cool-down leave nothing of a run, to be followed by its name; otherwise None."""
+        """Return a message, to be followed by the name of the run, if warm-up and cool-down leave nothing of it; otherwise None."""
         warmup_ms = self.warmup_ms or 0.0
         if warmup_ms + self.cooldown_ms >= duration_ms:
             return f"a warm-up of {warmup_ms:g} ms and a cool-down of {self.cooldown_ms:g} ms leave nothing of"
@@ -94,7 +94,7 @@ class MetricsOptions:
 
 @dataclass(frozen=True)
 class RunMetrics:
-    """Metrics of one run by workload class and operation, where ``all`` stands for totals."""
+    """Metrics of one run by workload class and operation; ``all`` denotes totals."""
 
     seed: int
     rows: tuple[Row, ...] = field(repr=False)
@@ -106,11 +106,11 @@ class RunMetrics:
 
     @property
     def window(self) -> Window:
-        """Window in which the run was measured."""
+        """Measurement window of the run."""
         return window_of(self.rows[0])
 
     def select(self, workload_class: str, operation: str) -> Row:
-        """Return the metrics of a class and operation; those of an empty set if the run has no such transactions."""
+        """Return the metrics of a class and operation, or the metrics of an empty set if the run has no such transactions."""
         for row in self.rows:
             if (row["workload_class"], row["operation_type"]) == (workload_class, operation):
                 return row
@@ -131,9 +131,9 @@ class ExperimentRuns:
 
     Attributes:
         name: Name of the experiment.
-        duration_ms: Duration of its runs.
-        pattern: Pattern of its load.
-        runs: Its runs, by seed.
+        duration_ms: Duration of the runs.
+        pattern: Pattern of the load over a run.
+        runs: Runs by seed.
     """
 
     name: str
@@ -143,7 +143,7 @@ class ExperimentRuns:
 
 
 class UnusableRunError(Exception):
-    """A run whose results are missing, damaged or not of this version."""
+    """Raised if the results of a run are missing, damaged or of another version."""
 
     def __init__(self, experiment: str, seed: int, message: str) -> None:
         super().__init__(message)
@@ -151,12 +151,12 @@ class UnusableRunError(Exception):
 
 
 def document_load_pattern(document: Document) -> LoadPattern:
-    """Return how the load of a configuration changes over a run."""
+    """Return the pattern of the load of a configuration over a run."""
     return load_pattern(build_simulation_config(document, seed_override=0).workload.config.workload_classes)
 
 
 def stored_load_pattern(config: Path) -> LoadPattern:
-    """Return the load pattern of a configuration on disk; if it cannot be read, one by which MSER-5 alone decides."""
+    """Return the load pattern of a configuration on disk; if it cannot be read, a pattern that leaves the warm-up to MSER-5."""
     try:
         return document_load_pattern(load_document(config))
     except (ConfigError, OSError):
@@ -174,7 +174,7 @@ def check_window(document: Document, options: MetricsOptions) -> None:
 def measure_experiments(
     experiments: Sequence[ExperimentRuns], options: MetricsOptions, window: Window | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Measure the runs of configurations that are compared, in one window: the given one, or that of the options and the runs.
+    """Measure the runs of configurations that are compared, in one window, which is given or chosen from the options and the runs.
 
     Yields:
         A row of metrics for each run, class and operation, and for their totals.
@@ -189,7 +189,7 @@ def measure_experiments(
 
 
 def choose_window(experiments: Sequence[ExperimentRuns], options: MetricsOptions) -> Window:
-    """Return the window of configurations that are compared: the given one, or the common window of all their runs."""
+    """Return the given window, or the common window of all runs of configurations that are compared."""
     return common_window([_own_window(each, options) for each in experiments])
 
 
@@ -218,7 +218,10 @@ def _find_window(
     series: Callable[[float], Floats],
     tables_grow: Callable[[float], bool],
 ) -> Window:
-    """Return the window of a configuration; both functions read rows, and are called only if the window depends on them."""
+    """Return the window of a configuration.
+
+    The two functions read rows, and are called only if the window depends on their results.
+    """
     end_ms = duration_ms - options.cooldown_ms
     if options.warmup_ms is not None:
         return given_window(duration_ms, options.warmup_ms, options.cooldown_ms)
@@ -235,7 +238,7 @@ def measure_file(experiment: str, run: RunFile, window: Window) -> list[dict[str
 
 
 def measure_one(run: RunFile, document: Document, classes: Sequence[WorkloadClass], options: MetricsOptions) -> RunMetrics:
-    """Return the metrics of one run by itself, from one pass over its file."""
+    """Return the metrics of a single run, in its own window."""
     with open_run("", run) as rows:
         duration_ms, pattern = document.simulation.duration_ms, load_pattern(classes)
         window = _find_window(duration_ms, pattern, options, rows.committing_over_time, rows.tables_grow)
@@ -251,7 +254,7 @@ def _metric_rows(experiment: str, run: RunFile, measured: Mapping[tuple[str, str
 
 
 def metrics_version() -> str:
-    """Return the name of the metrics version; metrics of another version are measured again."""
+    """Return the name of the metrics version; runs with metrics of another version are measured again."""
     return f"metrics-{METRICS_VERSION}"
 
 
@@ -264,9 +267,9 @@ def open_run(experiment: str, run: RunFile) -> closing[RunRows]:
 
 
 class RunRows:
-    """The rows of one run in their Parquet file, one row group at a time.
+    """Rows of one run, read from the Parquet file one row group at a time.
 
-    Columns that statistics of the file show to be constant are not read.
+    Columns that are constant according to the statistics of the file are not read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -300,7 +303,7 @@ class RunRows:
             yield self._chunk(number, columns)
 
     def in_flight(self, end_ms: float) -> Rows:
-        """Return the transactions in flight at the end of arrivals; rows are in the order of their ends."""
+        """Return the transactions in flight at the end of arrivals; rows are ordered by end time."""
         chosen = set(self._with_in_flight)
         for number in reversed(range(self._file.num_row_groups)):
             if not np.any(self._chunk(number, ()).transactions.end_ms > end_ms):
@@ -311,7 +314,7 @@ class RunRows:
         return Rows(groups, Transactions.join([rows.transactions for rows in found]), np.full(len(groups), -1), {})
 
     def is_zero(self, column: str) -> bool:
-        """Return whether statistics of the file show that a column is 0 in all rows."""
+        """Return whether a column is 0 in all rows, according to the statistics of the file."""
         return all(constants.get(column) == 0 for constants in self._constants)
 
     def committing_over_time(self, end_ms: float) -> Floats:
@@ -332,7 +335,7 @@ class RunRows:
         return states.grow()
 
     def submitted(self) -> dict[str, Submitted]:
-        """Return the transactions of each class in the order of their submission."""
+        """Return the transactions of each class in the order of submission."""
         chunks = list(self.chunks(("txn_id", "t_submit")))
         classes = sorted({workload_class for workload_class, _ in self.groups})
         class_of = np.array([classes.index(workload_class) for workload_class, _ in self.groups], np.int64)
@@ -356,7 +359,7 @@ class RunRows:
         return Rows(self._groups_of(group), transactions, group.text_codes("abort_reason", ABORT_REASONS), found)
 
     def _read(self, number: int, columns: Sequence[str]) -> tuple[_RowGroup, Transactions]:
-        """Return a row group with some columns, ``status`` among them, and its transactions."""
+        """Return some columns of a row group, including ``status``, and the transactions of that row group."""
         constants = self._constants[number]
         if constants.get("status") == "committed":
             group = _RowGroup(self._file, number, constants, (*columns, "t_commit_start", "t_commit"))
@@ -367,7 +370,7 @@ class RunRows:
         return group, Transactions.of_rows(start, submit, total, commit, committed, aborted)
 
     def _find_groups(self) -> list[tuple[str, str]]:
-        """Find the groups, in the order of their operations and classes, and the row groups with transactions in flight."""
+        """Find the groups, ordered by operation and class, and the row groups that contain transactions in flight."""
         present: set[tuple[str, str]] = set()
         for number, constants in enumerate(self._constants):
             group = _RowGroup(self._file, number, constants, ("workload_class", "operation_type", "status"))
@@ -385,7 +388,7 @@ class RunRows:
         return groups
 
     def _groups_of(self, group: _RowGroup) -> Ints:
-        """Return the number of the group of each row."""
+        """Return the group number of each row."""
         if len(self._codes) == 1:
             return np.zeros(len(group), np.int64)
         pairs, classes, operations = group.pairs()
@@ -413,7 +416,7 @@ class _RowGroup:
         return np.asarray(self._column(name).to_numpy())
 
     def codes(self, name: str) -> tuple[Ints, list[str]]:
-        """Return a text column as codes, -1 for null, and the texts that they stand for."""
+        """Return a text column as codes (-1 for null), and the text of each code."""
         if name in self._constants:
             text = self._constants[name]
             return np.broadcast_to(np.int64(-1 if text is None else 0), len(self)), [] if text is None else [str(text)]
@@ -424,13 +427,13 @@ class _RowGroup:
         return np.asarray(pc.fill_null(arrays[0].indices, -1)).astype(np.int64), arrays[0].dictionary.to_pylist()
 
     def text_codes(self, name: str, texts: Sequence[str]) -> Ints:
-        """Return a text column as indices into some texts; -1 for other texts and null."""
+        """Return a text column as indices into ``texts``; -1 for other texts and null."""
         codes, names = self.codes(name)
         places = np.array([*(texts.index(each) if each in texts else -1 for each in names), -1], np.int64)
         return np.asarray(places[codes])
 
     def pairs(self) -> tuple[Ints, list[str], list[str]]:
-        """Return a number for the class and operation of each row, negative if one is null, and the classes and operations."""
+        """Return for each row a number of its class and operation (negative if one is null), and the classes and operations."""
         (classes, class_names), (operations, operation_names) = (self.codes(each) for each in ("workload_class", "operation_type"))
         pairs = operations * max(len(class_names), 1) + classes
         return np.where((classes < 0) | (operations < 0), -1, pairs), class_names, operation_names
@@ -442,7 +445,7 @@ class _RowGroup:
 
 
 def _constant_columns(group: Any) -> Constants:
-    """Return the columns of a row group that have one value, by the statistics of the file; None for null."""
+    """Return the constant columns of a row group and their values (None for null), by the statistics of the file."""
     found: dict[str, float | int | str | None] = {}
     for number in range(group.num_columns):
         column = group.column(number)

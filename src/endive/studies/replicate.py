@@ -1,9 +1,9 @@
 """Replications: run a configuration with several seeds on this machine and measure each run.
 
-Runs are in the same store as those of ``endive run`` and ``endive sweep``, addressed by the hash of the experiment and the seed, so
-that no run is repeated. The metrics of each run and the window of each configuration are kept next to them, with the version
-and the options of the measurement; rows of transactions are kept only on request. Threads suffice: the compiled
-engine releases Python's global lock.
+Runs are stored in the same layout as by ``endive run`` and ``endive sweep``, identified by experiment hash and seed, so that no run
+is repeated. The metrics of each run and the window of each configuration are stored next to the runs, with the version and the
+options of the measurement. Rows of transactions are kept only on request. Threads suffice: the compiled engine releases Python's
+global lock.
 
     FOLDER/HASH/window.json  cfg.toml
     FOLDER/HASH/SEED/metrics.json  results.parquet  summary.json  provenance.json
@@ -48,15 +48,15 @@ WINDOW_SEEDS = 3
 
 
 class Replications:
-    """Runs documents with several seeds, and keeps their metrics in a folder.
+    """Replications of documents with several seeds, whose metrics are stored in a folder.
 
     Args:
         folder: Folder of the runs.
         options: Options of measuring.
-        keep_rows: Whether to keep the rows of transactions, so that they can be paired and measured in another window.
+        keep_rows: Whether to keep the rows of transactions, which is required for pairing and for other windows.
         workers: Number of concurrent runs; by default the number of cores.
-        among_many: Whether to wait for a kernel that has to be compiled; otherwise the reference engine runs where it is faster.
-        stopped: Called periodically; once it returns True, runs end with InterruptedError.
+        among_many: Whether to wait for a kernel that has to be compiled; otherwise the reference engine is used if it is faster.
+        stopped: Function that is called periodically; once it returns True, runs raise InterruptedError.
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class Replications:
         """Number of runs that were simulated, not reused."""
 
     def measure(self, document: Document, seeds: Sequence[int], window: Window | None = None) -> tuple[RunMetrics, ...]:
-        """Return the metrics of a document with these seeds, in their order; run missing seeds.
+        """Return the metrics of a document with these seeds, in the given order; run missing seeds.
 
         Args:
             document: The configuration.
             seeds: The seeds.
-            window: Window to measure in; by default that of the configuration.
+            window: Measurement window; by default the window of the configuration.
         """
         chosen = window or self.window(document, seeds)
         experiment = compute_experiment_hash(document)
@@ -100,7 +100,7 @@ class Replications:
         return tuple(metrics for seed in seeds if (metrics := found[seed]) is not None)
 
     def window(self, document: Document, seeds: Sequence[int]) -> Window:
-        """Return the window of a configuration: the one of the options, or the one of its runtimes and its first seeds."""
+        """Return the window of a configuration: as set by the options, or else determined from the runtimes and the first seeds."""
         check_window(document, self._options)
         experiment, first = compute_experiment_hash(document), list(seeds[:WINDOW_SEEDS])
         duration, cooldown = document.simulation.duration_ms, self._options.cooldown_ms
@@ -124,7 +124,7 @@ class Replications:
         return found
 
     def submitted(self, document: Document, seed: int) -> dict[str, Submitted]:
-        """Return the transactions of a run by class, in the order of their submission. Needs ``keep_rows``."""
+        """Return the transactions of a run by class, in the order of submission. Needs ``keep_rows``."""
         with open_run("", RunFile(seed, self.rows_file(document, seed))) as rows:
             return rows.submitted()
 
@@ -146,7 +146,7 @@ class Replications:
                 self.runs += 1
                 done.result()
         except BaseException:
-            self._stop.set()  # ends the runs that are under way
+            self._stop.set()  # stops the runs in progress
             raise
         finally:
             pool.shutdown(cancel_futures=True)
@@ -167,7 +167,7 @@ class Replications:
         return RunMetrics(seed, tuple(rows))
 
     def _read_metrics(self, experiment: str, seed: int, window: Window) -> RunMetrics | None:
-        """Return the kept metrics of a run; None if there are none of this version and window."""
+        """Return the stored metrics of a run; None if there are none of this version and window."""
         try:
             kept = read_json(self._directory(experiment, seed) / RUN_METRICS)
             same = kept["version"] == metrics_version() and Window(**kept["window"]) == window

@@ -38,7 +38,7 @@ _SECTIONS = ("storage", "catalog", "table", "transaction", "workload", "failures
 
 @dataclass(frozen=True)
 class ScreeningQuestion(VariedFile):
-    """A configuration, the metric that may depend on parameters, and the ranges of the parameters."""
+    """Configuration, metric, and the parameters that may affect it, with their ranges."""
 
     objective: Subject
     parameters: tuple[Dimension, ...]
@@ -50,7 +50,7 @@ class Effect:
 
     Attributes:
         parameter: Parameter and its range.
-        mean: Mean of the changes with their sign: positive if the metric grows with the parameter.
+        mean: Mean of the signed changes: positive if the metric increases with the parameter.
         size: Mean of the absolute changes, by which parameters are ranked.
         half_width: Half width of the 95% interval of ``size``.
         deviation: Standard deviation of the changes.
@@ -70,7 +70,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Screening:
-    """Effects of all parameters, the largest first, and the trajectories that they were measured on."""
+    """Effects of all parameters, the largest first, and the trajectories on which they were measured."""
 
     effects: tuple[Effect, ...]
     trajectories: int
@@ -78,12 +78,12 @@ class Screening:
 
 
 def read_screening(path: Path, goal: str, parameters: Sequence[str], overrides: Mapping[str, Any]) -> ScreeningQuestion:
-    """Read the question of a file and a command line.
+    """Read the question from a file and the command line.
 
     Args:
         path: File of the configuration.
         goal: Metric.
-        parameters: ``KEY=LOW..HIGH``, ``KEY=a,b,c``, or ``KEY`` for half to double its value; by default all numbers of the file.
+        parameters: ``KEY=LOW..HIGH``, ``KEY=a,b,c``, or ``KEY`` for half to twice its value; by default all numbers of the file.
         overrides: Keys to override in the file.
 
     Raises:
@@ -110,13 +110,13 @@ def _parse_parameter(text: str, tree: Tree, document: Callable[[Mapping[str, Any
 
 
 def _vary_around(key: str, value: float, document: Callable[[Mapping[str, Any]], Document]) -> Dimension:
-    """Return the range from half of a value to its double."""
+    """Return the range from half a value to twice the value."""
     low, high = (value // 2 or 1, 2 * value) if isinstance(value, int) else (value / 2.0, 2.0 * value)
     return parse_dimension(f"{key}={low}..{high}", document, "--parameters")
 
 
 def _list_numbers(tree: Tree, document: Callable[[Mapping[str, Any]], Document]) -> Iterator[Dimension]:
-    """Yield the positive numbers of a file that can be halved and doubled."""
+    """Yield the keys of a file with positive numbers that can be halved and doubled."""
     for key, value in _leaves({name: tree[name] for name in _SECTIONS if name in tree}, ""):
         number = plain_value(key, value)
         if isinstance(number, int | float) and not isinstance(number, bool) and number > 0:
@@ -148,7 +148,7 @@ def screen(
     Args:
         question: Configuration, metric and parameters.
         replications: Runs on this machine.
-        trajectories: Number of trajectories; each takes a run more than there are parameters, for each seed.
+        trajectories: Number of trajectories; each requires one more point than there are parameters.
         seeds: Number of seeds of each point; all points have the same seeds.
         key: Seed of the trajectories.
         report: Function that is called after each point with its number and the number of points.

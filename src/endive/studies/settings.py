@@ -1,7 +1,7 @@
-"""Settings that ``endive tune`` searches: one table with the key, where it applies, the values to try, and how to set it.
+"""Settings that ``endive tune`` searches, in one table: key, classes it applies to, values to try, and how to set it.
 
-A setting applies to a class only if the class has its arrival kind or operation. Values are practical ones:
-integer properties, intervals that a scheduler can express.
+A setting applies to a class only if the class has its arrival kind or operation. All values can be used in practice: integer
+properties, and intervals that a scheduler can express.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _INTERVALS = (
 )
 """Intervals to try, in milliseconds."""
 _RANGE = 10.0
-"""Largest factor between the current interval and those to try."""
+"""Maximum factor between the current interval and the intervals to try."""
 FEWEST_INTERVALS = 20
-"""Smallest number of intervals in a run."""
+"""Minimum number of intervals in a run."""
 _MEASURED = 0.75
-"""Share of a run that is expected to remain after the warm-up."""
+"""Fraction of a run that is expected to remain after the warm-up."""
 
 _INTERVAL_KEY = PERIODIC_JOB.numbers[0].path
 _PHASE_KEY = f"{PERIODIC_JOB.key}.phase_ms"
@@ -43,7 +43,7 @@ _WRITERS_PHASE_KEY = WRITERS.companions[1]
 
 @dataclass(frozen=True)
 class Snippet:
-    """Snippet to paste, and the place where it is set."""
+    """Snippet to paste, and where to paste it."""
 
     where: str
     text: str
@@ -51,7 +51,7 @@ class Snippet:
 
 @dataclass(frozen=True)
 class Scope:
-    """Class that a setting applies to, in its configuration, and the number of transactions that a run should have of it."""
+    """Workload class to tune, with its configuration and the number of its transactions that a run should have."""
 
     document: Document
     resolved: ResolvedClass
@@ -64,7 +64,7 @@ class Scope:
 
     @property
     def section(self) -> str:
-        """Section of the file that describes the class."""
+        """Section of the configuration file for the class."""
         return "transaction" if self.resolved.own is None else f"workload.{self.resolved.name}"
 
 
@@ -91,7 +91,7 @@ class Setting:
     paste: Callable[[Scope], Sequence[Snippet]] = lambda scope: ()
 
     def choices(self, scope: Scope) -> tuple[Any, ...]:
-        """Return the values to try and the current one, numbers in their order."""
+        """Return the values to try and the current value, numbers in ascending order."""
         now = current_value(self.key, scope.resolved)
         found = [*dict.fromkeys((*self.values(scope), now))]
         known = [each for each in found if each is not None]
@@ -100,7 +100,7 @@ class Setting:
 
 
 def current_value(key: str, resolved: ResolvedClass) -> Any:
-    """Return the value of a key of a class; None if it has none, such as the backoff of a class without backoff."""
+    """Return the value of a key of a class; None if the class has no value, such as the backoff of a class without backoff."""
     first, *rest = key.split(".")
     if first == "retry_backoff" and not resolved.settings.retry_backoff.enabled:
         return None
@@ -203,7 +203,7 @@ def _paste_retain(scope: Scope) -> list[Snippet]:
 
 
 def cron_line(interval_ms: float, phase_ms: float = 0.0) -> str | None:
-    """Return the cron expression of a periodic job; None if cron cannot express its interval."""
+    """Return the cron expression of a periodic job; None if cron cannot express the interval."""
     minutes, rest = divmod(interval_ms, MINUTE)
     if rest or minutes < 1 or minutes > 24 * 60:
         return None
@@ -215,7 +215,7 @@ def cron_line(interval_ms: float, phase_ms: float = 0.0) -> str | None:
 
 
 def _cron_field(step: int, start: int, size: int) -> str:
-    """Return a field of a cron expression: every ``step`` from ``start`` on."""
+    """Return a field of a cron expression: every ``step``, starting at ``start``."""
     if step == size:
         return str(start)
     if step == 1:
@@ -237,7 +237,7 @@ ICEBERG_RETRY_SETTINGS = tuple(
     Setting(RETRIES, key, lambda scope: scope.resolved.path.is_iceberg, _fixed(*_RETRY_VALUES[key]), property=name)
     for name, key in ICEBERG_RETRY_PROPERTIES.items()
 )
-"""Retry settings of Iceberg's clients: the table properties that exist. Multiplier and jitter are those of the client."""
+"""Retry settings of Iceberg's clients that are table properties. Multiplier and jitter are fixed in the client."""
 CLASS_SETTINGS = (
     Setting(
         "interval",
@@ -310,17 +310,18 @@ CLASS_SETTINGS = (
         changes_load=True,
     ),
 )
-"""Settings of single classes, in the order of the advice."""
+"""Settings of individual classes, in the order of the recommendation."""
 GROUPS = tuple(dict.fromkeys(each.group for each in (*ICEBERG_RETRY_SETTINGS, *CLASS_SETTINGS)))
 """Names of settings for ``--search``."""
 _ASKED_ONLY = "writers"
-"""Group that is searched only on request: the model does not know how much data a writer can handle."""
+"""Group that is searched only on request, because the model does not know how much data a writer can handle."""
 
 
 def default_groups(*, constrained: bool) -> tuple[str, ...]:
     """Return the settings to search by default.
 
-    Settings that change how often a class commits need a condition: without one, committing rarely is always the best.
+    Settings that change the commit rate of a class are searched only with a condition, because otherwise the lowest rate is always
+    the best.
     """
     load = {each.group for each in CLASS_SETTINGS if each.changes_load}
     return tuple(group for group in GROUPS if group != _ASKED_ONLY and (constrained or group not in load))

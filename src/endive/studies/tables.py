@@ -1,7 +1,7 @@
-"""Tables of metrics of a directory of experiments: by run, over seeds, saturation, distributions and over time.
+"""Create the tables of metrics of a directory of experiments: by run, over seeds, saturation, distributions and over time.
 
-``plan_measuring`` divides the experiments into units that are measured together, ``measure_unit`` measures one of them (in a Spark
-task or in this process), and ``make_tables`` makes the tables from their rows.
+``plan_measuring`` divides the experiments into measurement units, whose experiments are measured in one window. ``measure_unit``
+measures one unit (in a Spark task or in this process), and ``make_tables`` creates the tables from the rows of all units.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Metrics:
 
     Attributes:
         axis: The load axis, if there is one.
-        remark: Reason why there is no saturation table, if there is none.
+        remark: Reason why there is no saturation table; empty if there is one.
     """
 
     runs: pa.Table
@@ -62,7 +62,7 @@ class Metrics:
 
 @dataclass(frozen=True)
 class MeasureUnit:
-    """Experiments that are measured in one window: one experiment, or the scenarios of a study at one point of its axes.
+    """Measurement unit: experiments that are measured in one window (a single one, or all scenarios at one point of a study).
 
     Attributes:
         root: Directory of the experiments.
@@ -79,7 +79,7 @@ class MeasureUnit:
 
 @dataclass(frozen=True)
 class MeasuredUnit:
-    """Rows of metrics of a unit, and the runs that could not be used."""
+    """Rows of metrics of a measurement unit, and the runs that could not be used."""
 
     rows: pa.RecordBatch
     damaged: tuple[tuple[str, int, str], ...] = ()
@@ -99,7 +99,7 @@ def check_options(inventory: Inventory, options: MetricsOptions) -> LoadAxis | s
 
 
 def plan_measuring(root: Path, inventory: Inventory, options: MetricsOptions) -> list[MeasureUnit]:
-    """Divide the experiments of a directory into units that are measured in one window each."""
+    """Divide the experiments of a directory into measurement units."""
     return [
         MeasureUnit(
             str(root.resolve()),
@@ -112,7 +112,10 @@ def plan_measuring(root: Path, inventory: Inventory, options: MetricsOptions) ->
 
 
 def compared_experiments(experiments: Mapping[str, Experiment]) -> list[list[str]]:
-    """Group experiments that are compared: scenarios of a study with the same axes and duration. Others stand alone."""
+    """Group experiments that are compared with each other: scenarios of a study with the same axis values and duration.
+
+    Every other experiment is a group of its own.
+    """
     scenarios = {name: each for name, each in experiments.items() if SCENARIO_COLUMN in each.parameters}
     axes = varying_within_scenarios({name: each.parameters for name, each in scenarios.items()})
     groups: dict[tuple[object, ...], list[str]] = {}
@@ -126,11 +129,11 @@ def compared_experiments(experiments: Mapping[str, Experiment]) -> list[list[str
 
 
 def measure_unit(unit: MeasureUnit, *, is_checked: bool = False) -> MeasuredUnit:
-    """Measure all runs of a unit; runs that cannot be used are left out and reported.
+    """Measure all runs of a measurement unit; runs that cannot be used are omitted and reported.
 
     Args:
-        unit: The unit.
-        is_checked: Whether the runs are known to be complete, because this process has just written them.
+        unit: Measurement unit.
+        is_checked: Whether the runs need no check, because this process has just written them.
     """
     damaged: dict[tuple[str, int], str] = {}
     for name, seeds in () if is_checked else unit.experiments.items():
@@ -150,9 +153,11 @@ def measure_unit(unit: MeasureUnit, *, is_checked: bool = False) -> MeasuredUnit
 
 
 def keep_unit(unit: MeasureUnit, measured: MeasuredUnit, scratch: Path | None = None) -> None:
-    """Store the rows of a unit on disk, valid as long as its runs and options do not change; damaged runs are left out.
+    """Store the rows of a measurement unit on disk, without damaged runs.
 
-    ``scratch`` contains the runs that are not moved to their destination yet.
+    They are valid as long as the runs and the options do not change.
+
+    ``scratch`` contains the runs that have not been moved to their destination yet.
     """
     key, folder = _unit_key(unit, scratch), measured_units(Path(unit.root))
     if key is not None and not measured.damaged:
@@ -161,14 +166,14 @@ def keep_unit(unit: MeasureUnit, measured: MeasuredUnit, scratch: Path | None = 
 
 
 def read_unit(unit: MeasureUnit) -> pa.Table | None:
-    """Read the rows of a unit that was measured before; None if there are none, or its runs have changed since."""
+    """Read the stored rows of a measurement unit; None if there are none, or if the runs have changed since."""
     key = _unit_key(unit)
     found = None if key is None else read_unit_file(measured_units(Path(unit.root)), key)
     return found if found is not None and found.schema.equals(MEASURED_SCHEMA) else None
 
 
 def discard_units(root: Path, units: Sequence[MeasureUnit]) -> None:
-    """Remove the rows of all units but the given ones."""
+    """Remove the rows of all measurement units except the given ones."""
     kept = {_unit_key(unit) for unit in units}
     for path in measured_units(root.resolve()).glob("*.parquet"):
         if path.stem.partition("-")[0] not in kept:
@@ -176,16 +181,16 @@ def discard_units(root: Path, units: Sequence[MeasureUnit]) -> None:
 
 
 def find_lost_units(root: Path, inventory: Inventory, options: MetricsOptions) -> list[str]:
-    """Return the experiments whose metrics are missing and cannot be measured again, because their rows were not all kept."""
+    """Return the experiments whose metrics are missing and cannot be measured again, because not all of their rows were kept."""
     units = plan_measuring(root, inventory, options)
     lost = (name for unit in units if read_unit(unit) is None for name in unit.experiments)
     return [name for name in lost if any(run.rows_kept != "all" for run in inventory.experiments[name].runs)]
 
 
 def _unit_key(unit: MeasureUnit, scratch: Path | None = None) -> str | None:
-    """Return a hash of the options and results of a unit, which names its file; None if a run has no results.
+    """Return a hash of the options and results of a measurement unit, which names its file; None if a run has no results.
 
-    A run whose rows are not all kept is named by the checksum of all of them.
+    For a run whose rows were not all kept, the hash covers the checksum of the complete results.
     """
     runs: list[tuple[Any, ...]] = []
     for name, seeds in sorted(unit.experiments.items()):
@@ -215,7 +220,7 @@ def _list_runs(unit: MeasureUnit, name: str, damaged: Mapping[tuple[str, int], s
 
 
 def make_tables(rows: pa.Table, inventory: Inventory, options: MetricsOptions) -> Metrics:
-    """Make the tables from rows of metrics, in any order."""
+    """Create the tables from rows of metrics, which may be in any order."""
     whole = pa.concat_tables([rows.cast(MEASURED_SCHEMA), _missing_rows(rows)])
     rows = whole.sort_by([(name, "ascending") for name, _ in KEYS]).combine_chunks()
     axis = find_load_axis(inventory, options.load)
@@ -236,10 +241,10 @@ def make_tables(rows: pa.Table, inventory: Inventory, options: MetricsOptions) -
 def measure_locally(
     experiment: Experiment, runs: ExperimentRuns, options: MetricsOptions, window: Window | None = None
 ) -> tuple[Metrics, Inventory]:
-    """Measure runs of one configuration in this process, in any directory, in a window if one is given.
+    """Measure runs of one configuration in this process. The files may be in any directory.
 
     Raises:
-        PipelineError: If a run cannot be used, or the options leave nothing of it.
+        PipelineError: If a run cannot be used, or if warm-up and cool-down leave nothing of it.
     """
     inventory = Inventory({runs.name: experiment})
     check_options(inventory, options)
@@ -251,7 +256,7 @@ def measure_locally(
 
 
 def _missing_rows(rows: pa.Table) -> pa.Table:
-    """Return rows of zeros for classes and operations that other seeds of the experiment have: they count in means."""
+    """Return rows of zeros for classes and operations that only other seeds of the experiment have, so that means count them."""
     present = rows.select([name for name, _ in (*KEYS, *WINDOW)]).to_pylist()
     groups: dict[str, set[tuple[str, str]]] = {}
     runs: dict[tuple[str, int], dict[str, Any]] = {}

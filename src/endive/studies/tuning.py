@@ -1,4 +1,4 @@
-"""Read and check the question of ``endive tune``, and measure the costs of its candidates."""
+"""Read and check the options of ``endive tune``, and measure the costs of candidates."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ _BACKOFF_KEY = "retry_backoff."
 
 @dataclass(frozen=True)
 class Candidate:
-    """Settings by key, in the order in which they are applied, and the configuration with them.
+    """Candidate of a search: settings by key, in the order in which they are applied, and the resulting configuration.
 
     Attributes:
-        name: Name of the candidate in answers.
-        point: Value of each searched dimension that differs from the current one.
+        name: Name of the candidate in results.
+        point: Values of the searched dimensions that differ from the current settings.
         settings: Values by key of the configuration.
         document: Configuration with these settings.
         identity: Hash of the configuration.
@@ -73,9 +73,9 @@ class Space:
     """Settings to search.
 
     Attributes:
-        retries: Retry settings, which all classes of ``tuned`` share, without their section.
-        others: Other keys, with their section.
-        today: Current value of each of them, if known.
+        retries: Retry settings, common to all sections in ``tuned``; keys without the section.
+        others: Other settings; keys with the section.
+        today: Current value of each setting, if known.
         tuned: Sections whose retry settings are searched.
         backoff: Backoff of these sections before the values of a candidate are applied.
     """
@@ -92,7 +92,7 @@ class Space:
         return (*self.retries, *self.others)
 
     def reduce(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the part of a point that differs from the current settings."""
+        """Return the values of a point that differ from the current settings."""
         return {name: value for name, value in point.items() if name not in self.today or self.today[name] != value}
 
     def settings(self, point: Mapping[str, Any]) -> Tree:
@@ -114,7 +114,7 @@ class Space:
         return settings
 
     def neighbours(self, point: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the points that differ from a point in one setting, by one step."""
+        """Return the points that differ from a point by one step in one setting."""
         found = []
         for each in self.dimensions:
             now = point.get(each.name, self.today.get(each.name))
@@ -131,7 +131,7 @@ class TuningQuestion(VariedFile):
     conditions: tuple[Condition, ...]
     space: Space
     candidates: list[Candidate]
-    """The current settings, Iceberg's defaults and the first settings to try; a search adds others."""
+    """Current settings, Iceberg's defaults and the initial candidates; a search adds further candidates."""
 
     @property
     def same_references(self) -> bool:
@@ -148,12 +148,12 @@ class TuningQuestion(VariedFile):
         return (("--for", self.objective), *(("--subject-to", each) for each in self.conditions))
 
     def add(self, point: Mapping[str, Any]) -> int | None:
-        """Add the candidate at a point, and return its number; None if there is one with the same configuration."""
+        """Add the candidate at a point, and return its number; None if a candidate with the same configuration exists."""
         count = len(self.candidates)
         return count if self.find(point) == count else None
 
     def find(self, point: Mapping[str, Any]) -> int:
-        """Return the number of the candidate at a point, which is added if there is none."""
+        """Return the number of the candidate at a point; add the candidate if there is none."""
         settings = self.space.settings(point)
         made = self.make_document(settings)
         identity = compute_experiment_hash(made)
@@ -164,7 +164,7 @@ class TuningQuestion(VariedFile):
         return len(self.candidates) - 1
 
     def neighbours(self, candidate: int) -> list[int]:
-        """Return the numbers of new, valid candidates that differ from one in one setting."""
+        """Return the numbers of new, valid candidates that differ from a candidate in one setting."""
         near, found = self.space.neighbours(self.candidates[candidate].point), []
         for point in near:
             with suppress(ConfigError):
@@ -172,7 +172,7 @@ class TuningQuestion(VariedFile):
         return [each for each in found if each is not None]
 
     def simpler(self, candidate: int) -> list[int]:
-        """Return the numbers of the candidates with one setting reset to its value in the file."""
+        """Return the numbers of the candidates that have one setting of a candidate reset to the value in the file."""
         point = self.candidates[candidate].point
         found = []
         for dropped in point:
@@ -193,7 +193,7 @@ def read_tuning(
     search: Sequence[str] = (),
     content: Tree | None = None,
 ) -> TuningQuestion:
-    """Read the question from a file, or from content with ``path`` for messages, and the command line.
+    """Read the question from a file (or its content, with ``path`` for messages) and the command line.
 
     Args:
         path: File of the configuration.
@@ -201,10 +201,10 @@ def read_tuning(
         subject_to: Conditions to meet.
         vary: Further keys to search, with their values.
         overrides: Keys to override in the file.
-        count: Number of settings to try at first.
-        key: Seed of their choice.
-        search: Groups of settings to search; by default those that apply.
-        content: Content of the file, if it was read already.
+        count: Number of initial candidates.
+        key: Seed for the choice of the initial candidates.
+        search: Groups of settings to search; by default all that apply.
+        content: Content of the file, if it has already been read.
 
     Raises:
         ConfigError: If the question or the configuration of a candidate is invalid.
@@ -237,13 +237,13 @@ def read_tuning(
 
 
 def check_precision(question: TuningQuestion, precision: Precision | None, source: str) -> None:
-    """Raise ConfigError if a precision in percentage points is requested of an objective that is not a share."""
+    """Raise ConfigError if a precision in percentage points is requested of an objective that is not a proportion."""
     if precision is not None:
         choose_subjects([question.objective], precision, source)
 
 
 def flatten_iceberg_retry() -> dict[str, Any]:
-    """Return Iceberg's defaults of the retry settings, by key."""
+    """Return Iceberg's default retry settings, by key."""
     backoff = {name: value for name, value in ICEBERG_RETRY["retry_backoff"].items() if name != "enabled"}
     return {
         "retry": ICEBERG_RETRY["retry"],
@@ -253,17 +253,17 @@ def flatten_iceberg_retry() -> dict[str, Any]:
 
 
 def _make_backed(question: TuningQuestion, settings: Mapping[str, Any]) -> Document:
-    """Return the configuration with settings and with the backoff that a candidate has."""
+    """Return the configuration with the settings and the backoff of a candidate."""
     space = question.space
     return question.make_document({**_set_in_sections(space.tuned, space.backoff), **settings})
 
 
 def _make_space(today: Document, asked: Sequence[Condition | Subject], groups: Sequence[str]) -> Space:
-    """Return the settings to search: those that the clients, arrival kinds and operations of the tuned classes have.
+    """Return the settings to search, which depend on the clients, arrival kinds and operations of the tuned classes.
 
     Args:
         today: Current configuration.
-        asked: Objective, whose class is tuned, and conditions.
+        asked: Objective, which determines the classes to tune, and conditions.
         groups: Groups of settings.
     """
     classes = resolve_classes(today)
@@ -301,13 +301,13 @@ def _share_table(one: ResolvedClass, other: ResolvedClass) -> bool:
 
 
 def _count_needed(asked: Condition | Subject, name: str) -> int:
-    """Return the number of transactions that a percentile of a class needs; 0 for other metrics and classes."""
+    """Return the minimum number of transactions for the percentiles of a class; 0 for other metrics and classes."""
     percent = next((each for each in PERCENTS if asked.metric.endswith(f"_p{each}_ms")), None)
     return fewest(percent / 100.0) if percent is not None and asked.workload_class == name else 0
 
 
 def _add_varied(space: Space, varied: Sequence[Dimension], today: Document) -> Space:
-    """Return a space with further keys, which replace those of the same name."""
+    """Return a search space with further keys, which replace keys of the same name."""
     given = {each.name for each in varied}
     retries = tuple(each for each in space.retries if not all(f"{section}.{each.name}" in given for section in space.tuned))
     others = (*(each for each in space.others if each.name not in given), *varied)
@@ -362,7 +362,7 @@ def parse_dimension(text: str, document: Callable[[Mapping[str, Any]], Document]
 
 
 class CostEvaluator:
-    """Measures candidates by running them, all with the same seeds and in one window."""
+    """Measurement of candidates, all with the same seeds and in one window."""
 
     def __init__(self, question: TuningQuestion, replications: Replications) -> None:
         self._question = question
@@ -402,7 +402,7 @@ class CostEvaluator:
 
 
 def _combine(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the verdict on several conditions at once."""
+    """Return the combined verdict on several conditions."""
     if "fails" in verdicts:
         return "fails"
     return "open" if "open" in verdicts else "holds"
@@ -425,7 +425,7 @@ def _check_transactions(source: str, objective: Condition | Subject, runs: Seque
 
 
 def compute_cost(row: Mapping[str, Any], metric: str) -> Cost:
-    """Return the bounds of the cost of a run: the metric, negated if more of it is better."""
+    """Return the bounds of the cost of a run: the metric, negated if higher values are better."""
     if metric == "success_rate" and row.get("success_low") is not None:
         return Cost(-row["success_high"], -row["success_low"])
     value = row.get(metric)
