@@ -1,6 +1,6 @@
-"""Statistics of runs: windows, cohorts, percentiles, intervals, crossings, saturation.
+"""Compute statistics of runs: windows, cohorts, percentiles, intervals, crossings, saturation.
 
-The package consists of pure functions on arrays and frozen values. It reads no files, does not use Spark and produces no prose.
+The package consists of pure functions on arrays and frozen values. It does not read files, use Spark or produce text for users.
 ``docs/explanation/statistics.md`` defines every metric with an example.
 """
 

@@ -9,7 +9,7 @@ from endive.analysis import Flags, Floats, Ints
 
 
 def time_places(moments_ms: Floats, edges_ms: Floats) -> Ints:
-    """Return the time bin of each time, from 1; 0 before the first edge, and the number of edges after the last.
+    """Return the number of the time bin of each time, from 1: 0 before the first edge, and the number of edges after the last edge.
 
     A time on an edge belongs to the later bin, and a time on the last edge to the last bin.
     """
@@ -18,7 +18,7 @@ def time_places(moments_ms: Floats, edges_ms: Floats) -> Ints:
 
 
 def count_by(groups: Ints, number: int, chosen: Flags | None = None, weights: npt.NDArray[np.generic] | None = None) -> Floats:
-    """Count rows, or sum their weights, by group. ``chosen`` selects rows."""
+    """Count rows, or sum weights of rows, by group. ``chosen`` selects rows."""
     if weights is not None and weights.strides == (0,):
         return count_by(groups, number, chosen) * float(weights[0]) if len(weights) else np.zeros(number)
     if number == 1:
@@ -32,7 +32,7 @@ def count_by(groups: Ints, number: int, chosen: Flags | None = None, weights: np
 
 
 class TimeCounts:
-    """Number, or sum of weights, of rows by group and time bin."""
+    """Number of rows, or sum of their weights, by group and time bin."""
 
     def __init__(self, groups: int, edges_ms: Floats) -> None:
         self.edges_ms = edges_ms
@@ -59,8 +59,8 @@ class TimeCounts:
 class CommittingCounts:
     """Mean number of committing transactions by group and time bin.
 
-    A transaction counts from the start of its commit to its end. It covers the rest of the bin in which it starts and all later
-    bins: the value of a bin is this sum over the starts minus the same sum over the ends.
+    A transaction counts from the start of its commit to its end. Each start adds the rest of its bin and all later bins, and each
+    end subtracts the same.
     """
 
     def __init__(self, groups: int, edges_ms: Floats) -> None:

@@ -1,4 +1,4 @@
-"""Select the transactions of a run that started committing in a window, and pair the same transaction in two configurations."""
+"""Select the transactions of a run that started committing in a window, and pair the transactions of two configurations."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from endive.analysis.percentiles import NOTHING, Bounded
 from endive.analysis.warmup import Window
 
 _MOST_ESTIMATED = 0.05
-"""Maximum share of transactions in flight in the estimate of retries per transaction."""
+"""Maximum fraction of the estimated retries that transactions in flight may account for."""
 
 
 @dataclass(frozen=True)
 class Transactions:
-    """Transactions of one run, by column; times in ms.
+    """Transactions of one run as columns; times are in ms.
 
     ``entry_ms`` is when a transaction started committing, negative if it never did. ``end_ms`` is when it committed or aborted, or
     the end of the run if it was still in flight.
@@ -50,7 +50,7 @@ class Transactions:
 
     @classmethod
     def join(cls, parts: Sequence[Transactions]) -> Transactions:
-        """Return the transactions of all parts."""
+        """Return the transactions of all given sets."""
         entry, end = (np.concatenate([np.zeros(0), *(getattr(each, name) for each in parts)]) for name in ("entry_ms", "end_ms"))
         none = np.zeros(0, np.bool_)
         committed, aborted = (np.concatenate([none, *(getattr(each, name) for each in parts)]) for name in ("committed", "aborted"))
@@ -61,7 +61,7 @@ class Transactions:
         return Transactions(self.entry_ms[places], self.end_ms[places], self.committed[places], self.aborted[places])
 
     def until(self, end_ms: float) -> Transactions:
-        """Return the transactions in their state at ``end_ms``: transactions that end later are in flight, as without ``drain``.
+        """Return the transactions in their state at ``end_ms``: those that end later count as in flight, as without ``drain``.
 
         After the end of arrivals there is no contention, so later outcomes are not representative of the system under load.
         """
@@ -79,7 +79,7 @@ class Transactions:
     def cohort(self, window: Window) -> Flags:
         """Flag the transactions that started committing in the window.
 
-        The end of the window is part of it only if it is the end of the run.
+        The end of the window belongs to the window only if it is the end of the run.
         """
         return np.asarray(_is_inside(self.entry_ms, window) & self.entered)
 
@@ -104,17 +104,17 @@ def success_range(committed: int, unfinished: int, entered: int) -> tuple[float,
 
 
 def expected_retries(retries: Ints, finished: Flags) -> float:
-    """Estimate the sum of retries of some transactions, including future retries of transactions in flight."""
+    """Estimate the total retries of some transactions, including future retries of transactions in flight."""
     most = int(retries.max(initial=0)) + 1
     return expected_retries_of_counts(*(np.bincount(retries[chosen], minlength=most) for chosen in (finished, ~finished)))
 
 
 def expected_retries_of_counts(ended: Ints, unfinished: Ints) -> float:
-    """Estimate the sum of retries from the number of ended and of unfinished transactions with 0, 1, 2, ... retries.
+    """Estimate the total retries from the numbers of finished transactions and of transactions in flight with 0, 1, 2, ... retries.
 
-    A transaction in flight needs at least the retries it has made so far. The Kaplan-Meier estimate of the share that needs more
-    than ``k`` retries counts it up to that number. The plain sum would be too low, because transactions that need many retries are
-    more often in flight than others.
+    A transaction in flight needs at least the retries it has made so far. The Kaplan-Meier estimate of the fraction that needs more
+    than ``k`` retries therefore counts it as at risk up to that number. The plain sum would be too low, because transactions that
+    need many retries are more often in flight than others.
     """
     whole = ended + unfinished
     if not unfinished.any():
@@ -130,14 +130,14 @@ def bound_retries(expected: float, so_far: float, unfinished: int, entered: int)
     """Return the retries per transaction of a cohort and their bounds.
 
     The value is the Kaplan-Meier estimate. It is None if transactions in flight account for more than 5% of it, or if more are in
-    flight than have ended: then too few transactions have ended to estimate the retries of the others. The lower bound counts the
-    retries so far.
+    flight than have ended: then too few transactions have ended to estimate the retries of the others. The lower bound counts only
+    the retries made so far.
 
     Args:
-        expected: Estimated sum of retries; see ``expected_retries``.
-        so_far: Sum of the retries until the end of the run.
+        expected: Estimated total retries; see ``expected_retries``.
+        so_far: Total retries until the end of the run.
         unfinished: Number of transactions in flight at the end of the run.
-        entered: Size of the cohort.
+        entered: Number of transactions in the cohort.
     """
     if not entered:
         return NOTHING
@@ -156,7 +156,7 @@ def committing(transactions: Transactions, edges_ms: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Submitted:
-    """Transactions of one class of one run in the order of their submission, and the times of submission."""
+    """Transactions of one class of one run, ordered by submission time, and the submission times."""
 
     submit_ms: Floats
     transactions: Transactions
@@ -170,10 +170,10 @@ class Submitted:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Counts of pairs of the same transaction, which started committing in the window on both sides.
+    """Counts of pairs of the same transaction in A and B, which started committing in the window in both.
 
-    ``faster_b`` and ``slower_b`` count pairs that committed on both sides, but not in the same time. ``unfinished`` counts pairs
-    that were in flight at the end of the run on at least one side.
+    ``faster_b`` and ``slower_b`` count pairs that committed in both, but with different times to commit. ``unfinished`` counts
+    pairs of which at least one was in flight at the end of the run.
     """
 
     pairs: int = 0
@@ -186,17 +186,17 @@ class Pairs:
     unfinished: int = 0
 
     def __add__(self, other: Pairs) -> Pairs:
-        """Add the counts of both."""
+        """Add two counts."""
         return Pairs(*(mine + theirs for mine, theirs in zip(vars(self).values(), vars(other).values(), strict=True)))
 
 
 def pair_run(a: Mapping[str, Submitted], b: Mapping[str, Submitted], window: Window) -> dict[str, Pairs | None]:
-    """Count the pairs of a run of A and a run of B with the same seed, by class; None for a class that cannot be paired."""
+    """Count the pairs of a run of A and a run of B with the same seed, by class; None if a class cannot be paired."""
     return {name: pair_class(a[name], b[name], window) for name in sorted(set(a) & set(b))}
 
 
 def pair_class(a: Submitted, b: Submitted, window: Window) -> Pairs | None:
-    """Count the pairs of one class; None if its n-th transactions are not submitted at the same time on both sides.
+    """Count the pairs of one class; None if the n-th transactions of A and B are not submitted at the same time for every n.
 
     A closed loop cannot be paired, because its clients submit when their previous transaction ends.
     """

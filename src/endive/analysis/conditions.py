@@ -47,7 +47,7 @@ _UNITS: dict[Kind, dict[str, Fraction]] = {
     "size": {"": Fraction(1), "kB": Fraction(1_000), "MB": Fraction(1_000_000), "GB": Fraction(1_000_000_000)},
     "money": {"": Fraction(1)},
 }
-"""Factors of units, by kind of metric. They are exact, so that 95% is the same number as 0.95."""
+"""Factors of units, by kind of metric. The factors are exact, so that 95% is the same number as 0.95."""
 _SUBJECT = r"""\s*(?P<metric>[A-Za-z]\w*)\s*
     (?:\(\s*(?P<group>[\w-]+)\s*(?:,\s*(?P<operation>\w+)\s*)?\))?\s*"""
 _CONDITION = re.compile(
@@ -59,13 +59,13 @@ _CONDITION = re.compile(
     re.VERBOSE,
 )
 _MOST_DIGITS, _LEAST, _MOST = 50, 1e-15, 1e15
-"""Limits of the numbers of conditions. Numbers are parsed exactly, so a huge exponent would take unbounded time."""
+"""Limits of the numbers in conditions. Numbers are parsed exactly, so a huge exponent would take unbounded time."""
 FORM = "a condition is METRIC[(CLASS[, OPERATION])] < NUMBER[UNIT], such as 'success(compaction) < 95%' or 'p99 > 2s'"
 
 Sign = Literal["<", "<=", ">", ">="]
 _HOLDS: dict[str, Callable[[float, float], bool]] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 Verdict = Literal["holds", "fails", "open"]
-"""Verdict on an interval: the condition holds for the whole interval, for no part of it (``fails``), or for a part (``open``)."""
+"""Verdict of a condition on an interval: it holds for every value (``holds``), for none (``fails``), or for some (``open``)."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,10 @@ class Subject:
 
 @dataclass(frozen=True)
 class Condition:
-    """Comparison of a metric with a number, in the unit of the metric or, if ``relative``, as a multiple of the value of A."""
+    """Comparison of a metric with a number.
+
+    The number has the unit of the metric or, if ``relative``, is a multiple of the value of A.
+    """
 
     text: str
     metric: str
@@ -100,7 +103,7 @@ class Condition:
         return Subject(self.metric, self.workload_class, self.operation)
 
     def holds(self, value: float) -> bool:
-        """Return whether the condition holds for a value."""
+        """Return whether the condition holds for a value of the metric."""
         return _HOLDS[self.sign](value, self.value)
 
     def verdict(self, low: float, high: float) -> Verdict:

@@ -1,10 +1,10 @@
 """Compare configurations over seeds: differences and ratios with 95% intervals.
 
-With common random numbers a seed gives A and B the same arrivals, runtimes and latencies. Their difference for a seed varies much
-less than either value, so the interval is Student's t of the differences. Seeds that cannot be paired are compared by Welch's
-interval. Comparisons with several alternatives use Bonferroni's correction: the error of 5% is divided by the number of
-comparisons, which gives simultaneous 95% intervals. Dunnett's narrower intervals assume equal variances and
-independence given the baseline, which does not hold with common random numbers.
+With common random numbers, A and B have the same arrivals, runtimes and latencies for the same seed. The difference between A and B
+for a seed then varies much less than either value, so the interval is Student's t interval of the differences. Seeds that cannot be
+paired are compared by Welch's interval. Comparisons with several alternatives use Bonferroni's correction: the error probability of
+5% is divided by the number of comparisons, which gives simultaneous 95% intervals. Dunnett's narrower intervals assume equal
+variances and independence given the baseline, which does not hold with common random numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from endive.analysis.estimates import CONFIDENCE, FEWEST_SEEDS, t_quantile, z_qu
 from endive.analysis.metric import more_is_better
 
 MOST_SEEDS = 100_000
-"""Maximum number of seeds that is recommended. A difference that needs more seeds is too small to be relevant."""
+"""Maximum recommended number of seeds. A difference that needs more seeds is too small to be relevant."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Difference:
     n_b: int
     paired: bool
     constant: bool = False
-    """True if the difference is the same in every seed, so that its variance cannot be estimated."""
+    """True if the difference is the same for every seed, so that its variance cannot be estimated."""
     unfinished: float = 0.0
-    """Part of the half width that is due to transactions in flight at the end of the run; more seeds do not reduce it."""
+    """Component of the half width that is due to transactions in flight at the end of the run, which more seeds do not reduce."""
 
     @property
     def is_significant(self) -> bool:
-        """True if the difference is significant (95%): its interval excludes 0, or it is the same in three seeds or more."""
+        """True if the difference is significant (95%): the interval excludes 0, or it is the same in three or more seeds."""
         if self.half_width is not None:
             return abs(self.difference) > self.half_width
         return self.constant and self.difference != 0.0 and min(self.n_a, self.n_b) >= FEWEST_SEEDS
@@ -55,7 +55,7 @@ class Difference:
 def paired_difference(a: Sequence[float], b: Sequence[float], confidence: float = CONFIDENCE) -> Difference:
     """Compare values of the same seeds, in the same order.
 
-    The ratio is the ratio of the means. Its half width is the half width of ``b - ratio * a``, which has mean 0, divided by the
+    The ratio is the ratio of the means. The half width of the ratio is that of ``b - ratio * a``, which has mean 0, divided by the
     mean of ``a``.
 
     Raises:
@@ -90,7 +90,7 @@ def unpaired_difference(a: Sequence[float], b: Sequence[float], confidence: floa
 
 
 def _difference(first: Floats, second: Floats, half_width: Callable[[float], float], *, same: bool, paired: bool) -> Difference:
-    """Compute difference and ratio of means.
+    """Compute the difference and the ratio of two means.
 
     Args:
         first: Values of A.
@@ -110,9 +110,9 @@ def _difference(first: Floats, second: Floats, half_width: Callable[[float], flo
 
 
 def with_least_width(found: Difference, least: float, unfinished: float = 0.0) -> Difference:
-    """Return a difference of counts or shares with a half width of at least ``least``, even if all seeds agree.
+    """Return a difference of counts or proportions with a half width of at least ``least``, even if all seeds agree.
 
-    ``unfinished`` is the part of the half width that is due to transactions in flight at the end of the run. A difference of a
+    ``unfinished`` is the component of the half width that is due to transactions in flight at the end of the run. A difference of a
     single seed has no interval and is returned unchanged.
     """
     if min(found.n_a, found.n_b) < 2:
@@ -123,7 +123,7 @@ def with_least_width(found: Difference, least: float, unfinished: float = 0.0) -
 
 
 def least_share_width(transactions: float, confidence: float = CONFIDENCE) -> float:
-    """Return the minimum half width for shares of ``transactions`` transactions: the upper end of Wilson's interval of 0."""
+    """Return the minimum half width for proportions of ``transactions`` transactions: the upper end of the Wilson interval of 0."""
     z2 = z_quantile(confidence) ** 2
     return z2 / (transactions + z2)
 
@@ -165,8 +165,8 @@ def against_baseline(
     Args:
         baseline: Values of the baseline by seed.
         alternatives: Values of each alternative for the same seeds.
-        least_width: Minimum half width: ``least_share_width`` for shares, ``least_rate_width`` for rates, both with the confidence
-            of ``confidence_of_each``.
+        least_width: Minimum half width: ``least_share_width`` for proportions, ``least_rate_width`` for rates, both with the
+            confidence of ``confidence_of_each``.
 
     Raises:
         ValueError: If a value is not finite, or an alternative and the baseline do not have the same number of values.
@@ -178,24 +178,24 @@ def against_baseline(
 
 @dataclass(frozen=True)
 class Best:
-    """Leader of some alternatives, and its lead over each other alternative: value of the leader minus value of the other."""
+    """Best of some alternatives, and its lead over each other alternative: value of the best minus value of the other."""
 
     name: str
     leads: Mapping[str, Difference]
     clear: bool
-    """True if the leader is significantly better (95%) than every other alternative."""
+    """True if the best is significantly better (95%) than every other alternative."""
 
     @property
     def rivals(self) -> tuple[str, ...]:
-        """Alternatives that are not significantly worse than the leader."""
+        """Alternatives that are not significantly worse than the best."""
         return tuple(name for name, lead in self.leads.items() if not lead.is_significant)
 
 
 def best_of(alternatives: Mapping[str, Sequence[float]], metric: str, *, least_width: float = 0.0) -> Best:
     """Find the alternative with the best mean over the same seeds, and compare it with the others.
 
-    The intervals of its leads are simultaneous 95% intervals (multiple comparisons with the best). Of equal means, the first
-    leads. ``metric`` determines whether higher or lower values are better.
+    The leads have simultaneous 95% intervals (multiple comparisons with the best). If means are equal, the first alternative leads.
+    ``metric`` determines whether higher or lower values are better.
 
     Raises:
         ValueError: If the metric has no direction, a value is not finite, there are no alternatives, or their numbers of

@@ -1,10 +1,11 @@
 """Find the load at which a curve crosses a threshold: isotonic regression, then interpolation over the logarithm of the load.
 
 The means of the points, the lower ends and the upper ends of their intervals form three curves. The crossings of the two outer
-curves are the interval of the answer: at the load at which the true curve crosses, a 95% interval excludes the threshold in 5 of
-100 studies. The curve is assumed to be monotone, so an end at one load also bounds the loads that are farther from the threshold.
-If the loads on both sides of the crossing are decided and the interval is narrower than a quarter of the distance between them, the
-interval would reflect the interpolation rather than the data. It is then widened to both loads.
+curves are the ends of the interval of the load. It has 95% coverage: at the load at which the true curve crosses, a 95% interval
+excludes the threshold in 5 of 100 studies. The curve is assumed to be monotone, so the end of an interval at one load also bounds
+the values at loads farther from the crossing. If the loads on both sides of the crossing are decided and the interval is narrower
+than a quarter of the distance between them, the interval would reflect the interpolation rather than the data. It is then widened
+to both loads.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from endive.analysis.estimates import Estimate
 
 Bound = Literal["crossed", "at_or_below", "above"]
 _NEVER = 1e300
-"""Finite replacement of an infinite value. Values are not interpolated towards it: the crossing is assumed halfway."""
+"""Finite replacement of an infinite value. Next to such a value, the crossing is not interpolated but assumed halfway."""
 _LEAST_PART = 0.25
-"""Smallest width of an interval between two decided loads, as a share of their distance on a logarithmic scale."""
+"""Minimum width of an interval between two decided loads, as a fraction of their distance on a logarithmic scale."""
 _WIDEST = 1e4
-"""Limit of the ratio of widths in weights, for intervals that are unbounded or have no width."""
+"""Maximum ratio of the interval widths that determine weights, for intervals that are unbounded or have zero width."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,13 @@ class Crossing:
 
 
 def crossing(points: Sequence[tuple[float, Estimate]], threshold: float, *, falling: bool) -> Crossing | None:
-    """Find the load at which a curve crosses a threshold; None if it has no points.
+    """Find the load at which a curve crosses a threshold; None if the curve has no points.
 
     Args:
         points: Loads and the estimates at them, in any order. An infinite mean (aborted) counts as the largest value.
         threshold: Value to cross.
-        falling: Find where the curve falls below the threshold rather than where it rises above it.
+        falling: Whether to find the load at which the curve falls below the threshold; otherwise, the load at which it rises above
+            it.
     """
     if not points:
         return None
@@ -82,7 +84,7 @@ def _is_narrow(low: float, high: float, before: float, after: float) -> bool:
 
 
 def _beyond(values: Sequence[float], threshold: float, falling: bool) -> list[float]:
-    """Return by how much values are beyond the threshold: below it if the curve is ``falling``, otherwise above it."""
+    """Return by how much values exceed the threshold or, if the curve is ``falling``, by how much they are below it."""
     sign = -1.0 if falling else 1.0
     return [min(max(sign * (value - threshold), -_NEVER), _NEVER) for value in values]
 
@@ -101,7 +103,7 @@ def _monotone(beyond: Sequence[float], weights: Sequence[float]) -> list[float]:
 
 
 def _first(loads: Sequence[float], beyond: Sequence[float]) -> tuple[float, Bound, int]:
-    """Find the load at which a rising curve first exceeds 0, and the index of the first measured load beyond it."""
+    """Find the load at which a rising curve first exceeds 0, and the index of the first higher measured load."""
     for place, value in enumerate(beyond):
         if value <= 0.0:
             continue

@@ -1,4 +1,4 @@
-"""Estimate metrics over seeds, with intervals: means by Student's t, shares by Wilson's interval with the design effect."""
+"""Estimate metrics over seeds, with Student's t intervals of means, and Wilson intervals of proportions (with design effect)."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from endive.formatting import finite
 
 CONFIDENCE = 0.95
 _FEWEST_PER_SEED = 10
-"""Minimum mean number of successes and failures per seed for which a variance below the binomial variance is accepted."""
+"""Minimum mean number of successes and of failures per seed for which a variance below the binomial variance is accepted."""
 FEWEST_SEEDS = 3
-"""Minimum number of seeds of a reliable interval. Outputs flag intervals with fewer seeds."""
+"""Minimum number of seeds for a reliable interval. Intervals over fewer seeds are flagged in the output."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Mean over the ``n`` seeds that have the metric, and the ends of its interval, which are infinite for a single seed.
+    """Mean over the ``n`` seeds with a value of the metric, and the ends of its interval, which are infinite for a single seed.
 
-    A percentile or number of retries without a value is a ``bound``, with the lower bound as ``mean`` and ``low``. A percentile may
-    also be ``never``, which is infinite.
+    If only a lower bound of a percentile or of the retries is known, the estimate is a ``bound``, with the bound as ``mean`` and
+    ``low``. A percentile may also be ``never``, which is infinite.
     """
 
     mean: float
@@ -36,7 +36,7 @@ class Estimate:
     n: int
     kind: Literal["number", "bound", "never"] = "number"
     unfinished: float = 0.0
-    """Half of the range of a share that is due to transactions in flight at the end of the run."""
+    """Half the width of the range of a proportion that is due to transactions in flight at the end of the run."""
 
     @property
     def half_width(self) -> float | None:
@@ -64,7 +64,7 @@ def t_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
 
 
 def half_widths(deviations: Floats, counts: Ints) -> Floats:
-    """Return half widths by Student's t from sample standard deviations; NaN for fewer than two seeds."""
+    """Return half widths of Student's t intervals from sample standard deviations; NaN for fewer than two seeds."""
     from scipy import special
 
     enough = counts >= 2
@@ -74,7 +74,7 @@ def half_widths(deviations: Floats, counts: Ints) -> Floats:
 
 
 def mean_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
-    """Estimate a mean over seeds, with its interval by Student's t. Raises ValueError if there are no values."""
+    """Estimate a mean over seeds with a Student's t interval. Raises ValueError if there are no values."""
     if not values:
         raise ValueError("a mean needs at least one value")
     n, mean = len(values), float(np.mean(values))
@@ -85,9 +85,10 @@ def mean_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Es
 
 
 def share_estimate(successes: Sequence[float], trials: Sequence[int], confidence: float = CONFIDENCE) -> Estimate:
-    """Estimate the share of successes in trials, given by seed: Wilson's interval, widened by the design effect.
+    """Estimate the proportion of successes in trials, given by seed, with a Wilson interval that is widened by the design effect.
 
-    Seeds without trials are not counted. The commits in a window may exceed the size of its cohort; the share is then 1.
+    Seeds without trials are not counted. The number of commits in a window may exceed the size of the cohort; the proportion is
+    then 1.
 
     Raises:
         ValueError: If there are no trials.
@@ -101,7 +102,10 @@ def share_estimate(successes: Sequence[float], trials: Sequence[int], confidence
 
 
 def shares(successes: Floats, trials: Floats, confidence: float = CONFIDENCE) -> tuple[Floats, Floats, Floats]:
-    """Estimate shares and both ends of their intervals, one share per column with seeds as rows; NaN without trials."""
+    """Estimate proportions and both ends of their intervals; each column is a proportion and each row a seed.
+
+    NaN without trials.
+    """
     whole = trials.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.minimum(1.0, successes.sum(axis=0) / whole)
@@ -121,14 +125,14 @@ def success_estimate(
 
 
 def successes(committed: Floats, unfinished: Floats, entered: Floats) -> tuple[Floats, Floats, Floats]:
-    """Estimate success rates as ``success_estimate`` does, one group per column with seeds as rows."""
+    """Estimate success rates as ``success_estimate`` does; each column is a group and each row a seed."""
     least, low, _ = shares(committed, entered)
     most, _, high = shares(committed + unfinished, entered)
     return (least + most) / 2.0, low, high
 
 
 def _wilson(share: Floats, trials: Floats, confidence: float) -> tuple[Floats, Floats]:
-    """Return Wilson's intervals of shares; the numbers of trials need not be whole."""
+    """Return Wilson intervals of proportions; the numbers of trials need not be integers."""
     z2 = z_quantile(confidence) ** 2
     middle = (share + z2 / (2.0 * trials)) / (1.0 + z2 / trials)
     width = np.sqrt(z2 * (share * (1.0 - share) / trials + z2 / (4.0 * trials**2))) / (1.0 + z2 / trials)
@@ -139,7 +143,7 @@ def _wilson(share: Floats, trials: Floats, confidence: float) -> tuple[Floats, F
 def _effective_trials(successes: Floats, trials: Floats, confidence: float) -> Floats:
     """Return the effective number of independent trials, because trials are correlated within seeds.
 
-    Seeds are rows. The design effect is the variance of the share between seeds divided by the binomial variance. The factor
+    Seeds are rows. The design effect is the variance of the proportion between seeds divided by the binomial variance. The factor
     ``(z / t)^2`` corrects for its estimation from few seeds (Korn and Graubard, 1998). The effective number may exceed the number
     of trials only if the seeds have enough successes and failures: a commit pointer that is always busy commits nearly the same
     number in every run, so that the variance between seeds is below the binomial variance.
@@ -203,7 +207,7 @@ def _success(rows: Sequence[Row], confidence: float) -> Estimate:
 
 
 def _share(*counted: str) -> Callable[[Sequence[Row], float], Estimate]:
-    """Return an estimator of the share of these counts in the cohort."""
+    """Return an estimator of these counts as a proportion of the cohort."""
 
     def estimate(rows: Sequence[Row], confidence: float) -> Estimate:
         counts = [sum(row[name] for name in counted) for row in rows]
@@ -223,7 +227,7 @@ SHARES = tuple(_ESTIMATES)
 
 
 def _bounded(rows: Sequence[Row], metric: str, confidence: float) -> Estimate | None:
-    """Estimate a metric with bounds: by Student's t if every run has a number, otherwise from the bounds of the runs."""
+    """Estimate a metric with bounds: a Student's t interval if every run has a value, otherwise from the bounds of the runs."""
     known = [row for row in rows if row.get(metric) is not None or row.get(at_least(metric)) is not None]
     if not known:
         return None

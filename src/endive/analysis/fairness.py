@@ -1,6 +1,6 @@
 """Measure fairness among writers: distribution of commits, writers without a commit, and losing streaks.
 
-Functions take arrays of one class with one value per transaction, in any order. ``fairness_metrics`` combines classes.
+Functions take arrays with one value per transaction of a class, in any order. ``fairness_metrics`` combines classes.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Fairness:
     Attributes:
         writers: Number of writers.
         jain_index: 1 if all writers commit equally often, ``1 / writers`` if only one commits.
-        share_without_commit: Share of the writers without a commit.
-        longest_losing_streak: Maximum number of consecutive transactions of one writer without a commit.
+        share_without_commit: Fraction of writers without a commit.
+        longest_losing_streak: Maximum number of consecutive transactions of one writer, ordered by end time, that did not commit.
     """
 
     writers: int
@@ -41,9 +41,9 @@ def jain_index(counts: Ints | Floats) -> float:
 
 
 class LosingStreaks:
-    """Longest losing streak of each group: consecutive transactions of one writer, by their end, without a commit.
+    """Longest losing streak of each group: consecutive transactions of one writer, ordered by end time, that did not commit.
 
-    Chunks of transactions follow each other in the order of their ends; in a chunk they may have any order.
+    Chunks of transactions are ordered by end time; within a chunk, transactions may be in any order.
     """
 
     def __init__(self, groups: int) -> None:

@@ -1,8 +1,8 @@
 """Measure freshness: the age of the oldest data of a commit when it becomes visible, for classes with writers or a committer.
 
 The age starts when the collection of the data starts (column ``t_data_start``). Percentiles are over data, not over commits: the
-weight of a commit is the time from that start to its submission. Data of an aborted transaction is part of the next commit of the
-same writer.
+weight of a commit is the time from the start of the collection to its submission. Data of an aborted transaction is part of the
+next commit of the same writer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FRESHNESS = "freshness"
 DATA_START = "t_data_start"
 WITHOUT_DATA = frozenset({"rewrite_files", "expire_snapshots", "read_only"})
-"""Operations that make no new data visible."""
+"""Operations that do not make new data visible."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class DataAges:
     def add(
         self, groups: Ints, transactions: Transactions, starts_ms: Floats, submits_ms: Floats, clients: Ints, done: Flags
     ) -> None:
-        """Add rows in their order; ``done`` are the commits of the cohort."""
+        """Add rows in order; ``done`` flags the commits of the cohort."""
         if starts_ms.strides == (0,) and len(starts_ms) and starts_ms[0] < 0.0:
             return
         owned = (starts_ms >= 0.0) & self._has_data[groups]
@@ -82,7 +82,7 @@ class DataAges:
             )
 
     def percentiles(self, members: Sequence[int], shares: Sequence[float]) -> list[Bounded]:
-        """Return percentiles of the age of some groups; ages of data that is not visible at the end are lower bounds."""
+        """Return percentiles of the age of some groups; ages of data that is not visible at the end of the run are lower bounds."""
         groups = np.concatenate([np.zeros(0, np.int64), *self._groups])
         own = np.isin(groups, members)
         ages, spans = (np.concatenate([np.zeros(0), *each])[own] for each in (self._ages, self._spans))
@@ -102,15 +102,15 @@ def weighted_percentiles(
 ) -> list[Bounded]:
     """Return percentiles of weighted ages, some of which are known only as lower bounds.
 
-    The quantile is the smallest age up to which a share of the weight lies. It has a value if the weight of waiting data is at
-    most half of the weight above the quantile.
+    The quantile is the smallest age such that data up to this age has the given fraction of the weight. The quantile has a value if
+    the weight of waiting data is at most half of the weight above it.
 
     Args:
         ages_ms: Ages of visible data.
         weights: Weights of these ages.
         waiting_ms: Ages so far of data that is not visible.
         waiting_weights: Weights of these ages.
-        shares: Percentiles as shares, in ascending order.
+        shares: Percentiles as fractions, in ascending order.
     """
     ages, all_weights = np.concatenate((ages_ms, waiting_ms)), np.concatenate((weights, waiting_weights))
     highest = np.concatenate((ages_ms, np.full(len(waiting_ms), np.inf)))
@@ -131,7 +131,7 @@ def weighted_percentiles(
 
 
 def _raise_bound(bounded: Bounded, lower: float | None) -> Bounded:
-    """Return a percentile of few values that is at least the bound of a lower percentile, which counts data by its weight."""
+    """Return a percentile of few values that is at least the bound of a lower percentile (percentiles are weighted by data)."""
     if lower is None or (bounded.at_least is not None and bounded.at_least >= lower):
         return bounded
     return Bounded(bounded.value, lower, math.inf)

@@ -1,4 +1,4 @@
-"""Find the best of many settings: a design of candidates, successive halving over seeds, and a comparison with fresh seeds.
+"""Find the best of many candidates: spread initial candidates, apply successive halving over seeds, and compare with new seeds.
 
 All candidates are measured with the same seeds. Each round drops the candidates that are significantly worse than the leader, then
 the worst of the others, and adds seeds for the rest. Then the leader is compared with its neighbors, which differ in one setting,
@@ -31,7 +31,7 @@ _NEGLIGIBLE = 0.01
 
 @dataclass(frozen=True)
 class Dimension:
-    """Setting to search: any value from ``low`` to ``high``, or one of ``choices``."""
+    """Dimension of a search: any value from ``low`` to ``high``, or one of ``choices``."""
 
     name: str
     low: float = 0.0
@@ -40,7 +40,7 @@ class Dimension:
     choices: tuple[Any, ...] = ()
 
     def value(self, position: float) -> Any:
-        """Return the value at a position from 0 to 1, rounded to two digits.
+        """Return the value at a position from 0 to 1, rounded to two significant digits.
 
         Ranges that span a factor of ten or more are logarithmic.
         """
@@ -66,7 +66,7 @@ class Dimension:
         return [each for each in dict.fromkeys(found) if each != value]
 
     def _position(self, value: float) -> float:
-        """Return the position of a value of a range."""
+        """Return the position, from 0 to 1, of a value in a range."""
         if self.low > 0.0 and self.high >= 10.0 * self.low:
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
@@ -75,7 +75,7 @@ class Dimension:
 def design(dimensions: Sequence[Dimension], count: int, key: int) -> list[dict[str, Any]]:
     """Return all points if there are at most ``count``; otherwise spread ``count`` points evenly over all dimensions.
 
-    The points form an additive recurrence with a start drawn from ``key``.
+    The points form an additive recurrence; ``key`` is the seed of the starting point.
     """
     sizes = [len(each.choices) for each in dimensions]
     if all(sizes) and math.prod(sizes) <= count:
@@ -92,20 +92,20 @@ def design(dimensions: Sequence[Dimension], count: int, key: int) -> list[dict[s
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of a run, between ``low`` and ``high`` if it is not known exactly; infinite if the transactions abort."""
+    """Cost of a run: between ``low`` and ``high`` if it is not known exactly, infinite if the transactions abort."""
 
     low: float
     high: float
 
     @property
     def middle(self) -> float:
-        """Middle of both ends; infinite if an end is infinite."""
+        """Middle of the bounds; infinite if a bound is infinite."""
         return (self.low + self.high) / 2.0 if math.isfinite(self.low) and math.isfinite(self.high) else math.inf
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Costs of a candidate by seed, and its verdict on all conditions: by interval (``allowed``) and by mean (``kept``)."""
+    """Costs of a candidate by seed, and the verdict of all conditions on it: by interval (``allowed``) and by mean (``kept``)."""
 
     costs: tuple[Cost, ...]
     allowed: Verdict = "holds"
@@ -113,7 +113,7 @@ class Measured:
     least_width: float = 0.0
     """Minimum half width of a difference of these costs, even if all seeds agree."""
     verdicts: tuple[Verdict, ...] = ()
-    """Verdict on each condition."""
+    """Verdict of each condition."""
 
     @property
     def condition_rank(self) -> int:
@@ -128,7 +128,7 @@ class Measured:
 
     @property
     def never(self) -> int:
-        """Number of seeds with an infinite lower end of the cost."""
+        """Number of seeds for which the lower bound of the cost is infinite."""
         return sum(cost.low == math.inf for cost in self.costs)
 
     @property
@@ -144,7 +144,7 @@ Evaluate = Callable[[int, Sequence[int]], Measured]
 
 @dataclass(frozen=True)
 class Advantage:
-    """Advantage of the best candidate over another with the same seeds: a difference, or wins and losses if a cost is infinite."""
+    """Advantage of the best candidate over another with the same seeds: a difference or, if a cost is infinite, wins and losses."""
 
     difference: Difference | None
     """Cost of the other minus cost of the best; None unless all costs are finite."""
@@ -188,13 +188,13 @@ class Plan:
 
     Attributes:
         rounds: Number of seeds per candidate in each round.
-        kept_one_in: Each round keeps one of this number of candidates.
+        kept_one_in: Each round keeps one in this number of candidates.
         final_seeds: Number of seeds of the final comparison.
         fewest_left: Minimum number of candidates that a round keeps, except candidates significantly worse than the leader.
-        refined: Maximum number of further candidates, made by changing single settings of the leader.
-        precision: Precision of the advantages of the best over the references, which then determines the seeds of the final
-            comparison; None for ``final_seeds``.
-        is_share: True if the costs are shares, whose precision is in percentage points.
+        refined: Maximum number of further candidates, which differ from the leader in one setting.
+        precision: Requested precision of the advantages of the best over the references, which replaces ``final_seeds``; None
+            without one.
+        is_share: True if the costs are proportions, whose precision is in percentage points.
     """
 
     rounds: tuple[int, ...] = (2, 4, 8)
@@ -206,7 +206,7 @@ class Plan:
     is_share: bool = False
 
     def sizes(self, candidates: int) -> list[int]:
-        """Return the maximum number of candidates in each round, and the number that remains after the last round."""
+        """Return the maximum number of candidates in each round and after the last round."""
         sizes = [candidates]
         for _ in self.rounds:
             sizes.append(min(sizes[-1], max(math.ceil(sizes[-1] / self.kept_one_in), self.fewest_left)))
@@ -221,7 +221,7 @@ class Plan:
         return rounds + (left + references) * final
 
     def fresh(self, count: int) -> range:
-        """Return seeds of the final comparison, which no round uses."""
+        """Return the seeds of the final comparison, which no round uses."""
         return range(self.rounds[-1], self.rounds[-1] + count)
 
 
@@ -232,10 +232,10 @@ class Tuned:
     Attributes:
         best: Best candidate; None if no candidate of the final comparison meets the condition.
         last_round: Last round of each candidate, from 1.
-        chosen_by: Measurements of each candidate in its last round.
+        chosen_by: Measurement of each candidate in its last round.
         finals: Measurements of the final comparison: the remaining candidates in their order, then the references.
         advantages: Advantage of the best candidate over each other candidate of the final comparison.
-        reached: Seeds and widths of the final comparison with a precision; None without one.
+        reached: Seeds and widths of the final comparison if a precision was requested, otherwise None.
     """
 
     best: int | None
@@ -365,7 +365,8 @@ class _Search:
     def _expand(self, pool: Sequence[int], moves: Moves) -> list[int]:
         """Return untested neighbors of the best candidate that has any and is not significantly worse than the leader.
 
-        The best settings may differ from the leader in two: more retries allow shorter waits, and neither helps alone.
+        The best candidate may differ from the leader in two settings: more retries allow shorter waits, and neither change helps
+        alone.
         """
         for candidate in self._survivors(pool, len(pool)):
             new = list(moves.neighbours(candidate))
@@ -385,7 +386,7 @@ class _Search:
         return sorted({*pool, *joined}, key=self._rank)
 
     def _simplify(self, leader: int, best: Measured, moves: Moves, budget: int) -> tuple[int, int] | None:
-        """Return a candidate with one changed setting less and nearly the same cost, and the number of measured candidates."""
+        """Return a candidate with one fewer changed setting and nearly the same cost, and the number of measured candidates."""
         measured = 0
         for candidate in moves.simpler(leader):
             if self.last_round.get(candidate) != len(self._plan.rounds):

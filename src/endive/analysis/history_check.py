@@ -1,7 +1,7 @@
-"""Check the history of a run, from its rows and its trace: which transaction read and replaced which version of a table.
+"""Check the history of a run, which its rows and trace contain: which transaction read and replaced which version of each table.
 
-The check is independent of the engines. The version of a table is the number of commits before it, so the commits of a table must
-be based on the versions 0, 1, 2, ..., each on a different one.
+The check is independent of the engines. The version of a table is the number of its commits so far, so the commits of a table must
+be based on the versions 0, 1, 2, ..., each on a different version.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Rules:
     No two commits of a table are based on the same version, except commits of operations in ``any_base``.
 
     Attributes:
-        any_base: Operations that are applied to any version: appends if a server rebases or coalesces them, and snapshot expiration
-            if it does not move the main branch.
-        strict: Operations that tolerate no other commit to their tables between their start and their commit.
-        refused: Operations that do not commit after a real conflict unless they are restarted.
+        any_base: Operations that may be based on any version: appends that a server rebases or coalesces, and snapshot expiration
+            that does not change the main branch.
+        strict: Operations that must not commit if another transaction committed to their tables since their start.
+        refused: Operations that must not commit after a real conflict unless they are restarted.
         at_most_once: True if no transaction takes effect twice, because no client retries blindly after a lost response.
     """
 
@@ -79,11 +79,11 @@ class _Story:
     """Reads and commits of one transaction; versions are by table.
 
     Attributes:
-        commits: Commits that the client knows of: time, and the versions they were based on.
+        commits: Commits that the client knows about, with their time and the versions they were based on.
         hidden: Commits that took effect, but whose responses were lost.
-        lost: Last commit that took effect with a lost response, as long as the client may still learn of it.
-        reads: Time of the request, time of the response, and the versions of each read.
-        start: Versions of the first read since the last start.
+        lost: Last commit that took effect but whose response was lost, as long as the client may still find out about it.
+        reads: Request time, response time and versions of each read.
+        start: Versions of the first read since the start or the last restart.
         start_ms: Time of the last restart; 0 without one.
         real_conflict: True if a real conflict occurred since the last start.
         after_conflict: True if a commit took effect after a real conflict.
@@ -104,7 +104,7 @@ class _Story:
 
     @property
     def installs(self) -> list[tuple[float, dict[int, int]]]:
-        """Commits that took effect."""
+        """Number of commits that took effect."""
         return [*self.commits, *self.hidden]
 
     def forget_lost(self) -> None:
@@ -134,7 +134,7 @@ def check_history(rows: Iterable[Row], events: Iterable[Row], rules: Rules = _US
 
 
 def check_counts(rows: Iterable[Row], events: Iterable[Row]) -> list[str]:
-    """Return the transactions with missing or changed events: their events in a complete trace do not add up to their rows.
+    """Return the transactions with missing or changed events, which are those whose events do not add up to their rows.
 
     Args:
         rows: Results, with all columns.
@@ -168,7 +168,7 @@ def check_counts(rows: Iterable[Row], events: Iterable[Row]) -> list[str]:
 
 
 def wrong_outcomes(rows: Iterable[Row]) -> list[str]:
-    """Describe commits that took effect although their client considers them failed, and commits that took effect repeatedly.
+    """Describe commits that took effect although the client considers them failed, and commits that took effect more than once.
 
     They are consequences of lost responses, not violations of the rules.
     """

@@ -1,8 +1,8 @@
-"""Search the load at which a condition is first met: bracketing and bisection, with replications.
+"""Search for the load at which a condition is first met, by bracketing and bisection with replications.
 
-The verdict at a load is *holds* if the condition holds for all of the metric's interval, *fails* if it holds for none of it, and
-*open* otherwise or if there is no measurement. The search doubles or halves the load until the verdict changes, bisects the loads
-around the crossing, and adds seeds to the loads that determine its interval, until the interval has the requested width.
+The verdict at a load is *holds* if the condition holds for every value in the interval of the metric, *fails* if it holds for none,
+and *open* otherwise or if there is no measurement. The search doubles or halves the load until the verdict changes, bisects the
+loads around the crossing, and adds seeds to the loads that determine its interval, until the interval has the requested width.
 ``crossing`` computes the crossing from all measurements. If the curve crosses the threshold several times, the search finds the
 first crossing, unless doubling the load skips it.
 """
@@ -19,8 +19,11 @@ from endive.analysis.crossings import Bound, Crossing, crossing
 from endive.analysis.estimates import Estimate
 
 CONFIDENCE = 0.96
-"""Confidence of the intervals at each load. Stopping as soon as the interval of the answer is narrow favors intervals that are
-narrow by chance. With 96% intervals at each load, the interval of the answer covers the true value in 95% of searches."""
+"""Confidence of the intervals at each load.
+
+Stopping as soon as the interval of the result is narrow favors intervals that are narrow by chance. With 96% intervals at each
+load, the interval of the result contains the true value in 95% of searches.
+"""
 
 Evaluate = Callable[[float, int], Estimate | None]
 """Function that estimates a metric at a load over a number of seeds; None if there is no measurement."""
@@ -37,7 +40,7 @@ class Search:
         tolerance: Requested relative width of the interval.
         seeds: Initial number of seeds per load.
         max_seeds: Maximum number of seeds per load.
-        whole: Restrict the search to whole numbers.
+        whole: Whether to restrict the search to integers.
     """
 
     start: float
@@ -80,7 +83,7 @@ class Frontier:
 def find_frontier(
     evaluate: Evaluate, condition: Condition, search: Search, report: Callable[[Point], None] | None = None
 ) -> Frontier:
-    """Search the load at which a condition is first met.
+    """Search for the load at which a condition is first met.
 
     Args:
         evaluate: Function that estimates the metric of the condition at a load.
@@ -115,7 +118,7 @@ class _Searcher:
         return point
 
     def _measure_until_decided(self, load: float) -> Point:
-        """Measure a load with more and more seeds until the verdict is not open."""
+        """Add seeds at a load until the verdict is no longer open."""
         point = self._measure(load, self._search.seeds)
         while point.verdict == "open" and point.seeds < self._search.max_seeds:
             point = self._add_seeds(point)
@@ -140,7 +143,7 @@ class _Searcher:
         return "above" if up else "at_or_below"
 
     def _toward(self, end: float, load: float, up: bool) -> float:
-        """Return a load rounded, or the bound ``end`` if the load reaches it."""
+        """Return the rounded load, or the bound ``end`` of the search if the load reaches it."""
         tidy = self._tidy(load)
         return end if (tidy >= end if up else tidy <= end) else tidy
 
@@ -158,7 +161,7 @@ class _Searcher:
         return found.high / found.low <= 1.0 + self._search.tolerance
 
     def _step(self, found: Crossing | None) -> bool:
-        """Measure one more load, or a load with more seeds; return False if nothing is left to do.
+        """Measure another load, or add seeds at a load; return False if there is nothing left to do.
 
         First the loads on both sides of the crossing are refined to half the tolerance (as ratios), then the loads that determine
         the interval get more seeds, and finally an open end of the interval gets a load beyond it: low loads have fewer
@@ -189,7 +192,7 @@ class _Searcher:
         return None
 
     def _beyond(self, found: Crossing | None) -> float | None:
-        """Return a load beyond the open end of the interval; None if it is outside the range of the search."""
+        """Return a load outside of the open end of the interval; None if it is outside the range of the search."""
         least, greatest = self._points[min(self._points)], self._points[max(self._points)]
         search = self._search
         if (found is None or found.low is None) and least.load > search.lowest and least.verdict != "fails":
@@ -199,7 +202,7 @@ class _Searcher:
         return None
 
     def _fewest_seeds(self, found: Crossing | None) -> Point | None:
-        """Return the point with the fewest seeds of all that determine the interval: inside it, and the next on each side."""
+        """Return the point with the fewest seeds among those inside the interval and the nearest one on each side."""
         if found is None:
             return None
         low = max((load for load in self._points if found.low is not None and load <= found.low), default=0.0)

@@ -1,4 +1,4 @@
-"""Records of all metrics: unit, which direction is better, definition, and the tables that show them.
+"""Define all metrics: name, unit, direction of improvement, definition, and the tables that show the metric.
 
 ``docs/explanation/statistics.md`` lists the records and explains them.
 """
@@ -33,7 +33,7 @@ TABLES: dict[Table, tuple[str, ...]] = {
     "compare": ("throughput_per_s", "success_rate", *_TIMES_TO_COMMIT, "retries_per_txn", "overhead"),
     "page": ("success_rate", *_TIMES_TO_COMMIT, "retries_per_txn", "throughput_per_s", "offered_per_s"),
 }
-"""Metrics of the summary tables of ``endive metrics``, of ``endive compare`` and of the live page, in their order."""
+"""Metrics in the summary tables of ``endive metrics``, ``endive compare`` and the live page, in order."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class Metric:
     """A metric of a run, class and operation.
 
     Attributes:
-        name: Name of the metric, which is also its column.
+        name: Name of the metric, which is also the column name.
         unit: Unit of its values.
-        better: Direction in which the metric improves; None where neither direction is good in itself.
+        better: Direction in which the metric improves; None if neither direction is better in itself.
         definition: Definition in one line.
     """
 

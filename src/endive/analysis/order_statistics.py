@@ -1,8 +1,8 @@
 """Compute order statistics of many values in bounded memory.
 
-Values arrive in chunks, in sets that are numbered from 0. ``KeptValues`` keeps all of them and sorts each set once.
-``CountedValues`` counts them in bins, so its memory does not depend on their number: a request that the counts cannot answer is
-registered, and another pass over the same values narrows its bin or collects its values. Both return the same numbers.
+Values are added in chunks to numbered sets. ``KeptValues`` keeps all values and sorts each set once. ``CountedValues`` counts
+values in bins, so that its memory does not depend on their number. If the counts do not determine a requested value, the request is
+registered, and another pass over the same values narrows the bin or collects the values in it. Both return the same numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from endive.analysis import Floats, Ints
 
 Codes = npt.NDArray[np.int64]
 Members = tuple[int, ...]
-"""Numbers of the sets of a requested union."""
+"""Numbers of the sets in a requested union."""
 
 MOST_KEPT = 2_000_000
 """Maximum number of rows with values in memory; each takes about 40 bytes."""
@@ -27,7 +27,7 @@ _CELLS = 2**18
 _MOST_COLLECTED = 400_000
 """Maximum number of values that a pass collects."""
 _SPLIT_BITS = 12
-"""Binary logarithm of the number of parts into which a further pass divides a bin."""
+"""Binary logarithm of the number of cells into which a further pass divides a bin."""
 _LEAST_EXPONENT, _OCTAVES = -10, 44
 """Range of the values with separate bins in the first pass: 1 µs to 200 days."""
 _MANTISSA_BITS = 52
@@ -38,7 +38,7 @@ class Ordered(Protocol):
     """Values in ascending order."""
 
     def __len__(self) -> int:
-        """Return their number."""
+        """Return the number of values."""
         ...
 
     def at(self, rank: int) -> float:
@@ -70,7 +70,7 @@ class Values(Protocol):
         ...
 
     def needs_pass(self) -> bool:
-        """Return whether requested values need another pass, in which all values have to be added again."""
+        """Return whether a requested value needs another pass, in which all values have to be added again."""
         ...
 
 
@@ -81,7 +81,7 @@ class SortedValues:
     values: Floats
 
     def __len__(self) -> int:
-        """Return their number."""
+        """Return the number of values."""
         return len(self.values)
 
     def at(self, rank: int) -> float:

@@ -19,7 +19,7 @@ _PER_TAIL = 5.0
 
 @dataclass(frozen=True)
 class Bounded:
-    """Metric of a cohort with transactions in flight: ``value`` if it can be estimated, and its bounds.
+    """Metric of a cohort with transactions in flight: ``value`` if the metric can be estimated, and bounds.
 
     A percentile in ms is infinite if it falls on aborted transactions. ``at_least`` is None if there is no bound.
     """
@@ -56,7 +56,10 @@ class CommitTimes:
         return len(self.committed) + len(self.in_flight) + self.aborted
 
     def percentiles(self, shares: Sequence[float]) -> list[Bounded]:
-        """Return percentiles. Aborted transactions count as infinite, transactions in flight as longer than their time so far."""
+        """Return percentiles.
+
+        The time of aborted transactions counts as infinite; that of transactions in flight is known to exceed their time so far.
+        """
         return [self._percentile(share) for share in shares]
 
     def _percentile(self, share: float) -> Bounded:
@@ -90,13 +93,13 @@ class CommitTimes:
 
     @cached_property
     def _committed_before(self) -> Ints:
-        """Number of transactions that committed within the time so far of each transaction in flight."""
+        """For each transaction in flight, number of transactions that committed within its time so far."""
         return self.committed.up_to(self.in_flight)
 
     def _committed_by(self, share: float) -> int | None:
-        """Return the rank of the first time by which a share has committed, by the Kaplan-Meier estimate, or None.
+        """Return the rank of the time by which a fraction ``share`` has committed, by the Kaplan-Meier estimate, or None.
 
-        Aborted transactions stay at risk. Of equal times, commits precede transactions in flight, as usual. Between two times of
+        Aborted transactions stay at risk. For equal times, commits precede transactions in flight, as usual. Between two times of
         transactions in flight, the survival falls in proportion to the number at risk.
         """
         starts = np.concatenate(([0], self._committed_before))

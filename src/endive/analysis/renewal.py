@@ -7,10 +7,10 @@ commit has
 
     P(T > t) = exp(-sum_i v_i * integral from 0 to t of F_i)
     throughput = 1 / E[T]
-    share of attempts of kind i that succeed = integral of F_i P(T > t) dt / E[T]
+    fraction of attempts of kind i that succeed = integral of F_i P(T > t) dt / E[T]
 
-The rates of attempts follow from the load, the shares that succeed and the limit of attempts, as a fixed point. Inputs are samples
-of windows in milliseconds.
+The rates of attempts are a fixed point, which depends on the load, the success probability of attempts and the limit of attempts.
+Inputs are samples of windows in milliseconds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scipy.optimize import brentq
 from endive.analysis import Floats
 
 _HORIZON = 40.0
-"""Exponent of the end of the time axis, at which P(T > t) = exp(-40)."""
+"""The time axis ends where P(T > t) = exp(-40)."""
 _POINTS = 6_000
 """Points of the time axis, evenly spaced on a logarithmic scale: windows that include the job may be a million times longer."""
 _ROUNDS = 30
@@ -49,7 +49,7 @@ class Attempts:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Prediction for one commit pointer at a load; ``success`` is the share of transactions that commit."""
+    """Prediction for one commit pointer at a load; ``success`` is the fraction of transactions that commit."""
 
     throughput_per_s: float
     success: float
@@ -76,7 +76,7 @@ class _Windows:
 
 @dataclass(frozen=True)
 class _Renewal:
-    """Distribution of the time between commits, and the share of attempts of each kind that succeed."""
+    """Distribution of the time between commits, and the fraction of attempts of each kind that succeed."""
 
     times_s: Floats
     survival: Floats
@@ -84,7 +84,7 @@ class _Renewal:
     success: tuple[float, ...]
 
     def unmoved(self, work_s: Floats) -> float:
-        """Return the share of jobs without a concurrent commit, by the equilibrium distribution of the time to a commit."""
+        """Return the fraction of jobs without a concurrent commit, by the equilibrium distribution of the time to a commit."""
         steps = np.diff(self.times_s) * (self.survival[1:] + self.survival[:-1]) / 2.0
         beyond = np.concatenate((np.cumsum(steps[::-1])[::-1], [0.0])) / self.mean_s
         return float(np.interp(work_s, self.times_s, np.minimum(beyond, 1.0)).mean())
@@ -125,7 +125,7 @@ def predict_commits(rate_per_s: float, attempts: Attempts, max_retries: int) -> 
     work_s = None if attempts.work_ms is None else np.asarray(attempts.work_ms, np.float64) / 1000.0
 
     def at(retries_per_s: float) -> tuple[_Renewal, float]:
-        """Return the renewal process at a rate of retries, and the share of first attempts that fail."""
+        """Return the renewal process at a rate of retries, and the fraction of first attempts that fail."""
         share = 0.0
         found = _renewal(kinds, (0.0, rate_per_s, retries_per_s))
         for _ in range(_ROUNDS if work_s is not None else 0):

@@ -1,7 +1,7 @@
 """Determine the number of seeds for a requested precision.
 
 A pilot of seeds estimates the variance of each metric, as in Stein's two-stage procedure. The variance determines the number of
-seeds with which the 95% interval has the requested half width. If the interval of all these seeds is still too wide, because the
+seeds with which the 95% interval has the requested half width. If the interval over all these seeds is still too wide because the
 pilot underestimated the variance, the rule is applied again to all seeds. Intervals are computed as in a study with a fixed number
 of seeds: Student's t or Wilson's interval over all seeds.
 
@@ -22,20 +22,21 @@ from endive.config import ConfigError, Problem
 from endive.config.precision import Precision
 
 DEFAULT_SUBJECTS = (Subject("success_rate"), Subject("time_to_commit_p95_ms"))
-"""Default metrics of a precision."""
+"""Metrics that a precision applies to by default."""
 _ROUNDS = 20
-"""Limit of the number of rounds; each adds at least one seed, and usually two suffice."""
+"""Maximum number of rounds; each adds at least one seed, and two rounds usually suffice."""
 
 
 @dataclass(frozen=True)
 class Width:
-    """Half width of the interval of a metric, and the requested one.
+    """Half width of the interval of a metric, and the requested half width.
 
     Attributes:
-        name: The metric, with its class and operation.
-        half_width: Half width; None if more seeds cannot give the metric an interval.
+        name: Name of the metric, with class and operation.
+        half_width: Half width; None if the metric has no interval, even with more seeds.
         wanted: Requested half width.
-        fixed: Part of the half width that more seeds do not reduce: transactions in flight at the end of the run.
+        fixed: Component of the half width that more seeds do not reduce, because it is due to transactions in flight at the end of
+            the run.
         mean: Value of the metric; infinite if transactions abort.
     """
 
@@ -62,10 +63,10 @@ def is_share(metric: str) -> bool:
 
 
 def choose_subjects(asked: Sequence[Subject], precision: Precision, source: str) -> tuple[Subject, ...]:
-    """Return the metrics that need the precision: the requested metrics, or success and p95.
+    """Return the metrics that the precision applies to: the requested metrics, by default success and p95.
 
     Raises:
-        ConfigError: If a precision in percentage points is requested of a metric that is not a share.
+        ConfigError: If a precision in percentage points is requested of a metric that is not a proportion.
     """
     if not asked:
         return tuple(each for each in DEFAULT_SUBJECTS if is_share(each.metric) or not precision.shares_only)
@@ -77,7 +78,7 @@ def choose_subjects(asked: Sequence[Subject], precision: Precision, source: str)
 
 
 def measure_width(name: str, metric: str, found: Estimate | None, precision: Precision) -> Width:
-    """Return the width of an estimate. A percentile that does not commit in any seed is decided."""
+    """Return the width of an estimate. A percentile that falls on aborted transactions in every seed needs no more seeds."""
     if found is None or found.kind == "bound":
         return Width(name, None, 0.0)
     if found.kind == "never":
@@ -98,10 +99,10 @@ def measure_widths(select: Callable[[str, str], Sequence[Row]], subjects: Sequen
 
 
 def count_seeds(widths: Sequence[Width], seeds: int, most: int) -> int:
-    """Return the number of seeds with which all intervals should be as narrow as requested.
+    """Return the number of seeds with which all intervals are expected to be as narrow as requested.
 
-    The number is ``seeds`` if the intervals are narrow already, or if more seeds do not help, and at most ``most``. The half width
-    is assumed to fall with the number of seeds as for Student's t with a constant variance.
+    The number is ``seeds`` if the intervals are already narrow or more seeds do not help, and it is at most ``most``. The half
+    width is assumed to decrease with the number of seeds like a Student's t interval with constant variance.
     """
     wide = [width for width in widths if not width.is_narrow and width.is_improvable]
     return max((_count_for(width, seeds, most) for width in wide), default=seeds)
@@ -120,7 +121,7 @@ def _count_for(width: Width, seeds: int, most: int) -> int:
 
 @dataclass(frozen=True)
 class Reached:
-    """Number of seeds of an answer with a precision, and the widths of its intervals."""
+    """Number of seeds that a precision required, and the widths of the intervals."""
 
     seeds: int
     widths: tuple[Width, ...]
@@ -135,7 +136,7 @@ def add_seeds(measure: Callable[[int], Sequence[Width]], precision: Precision, f
     """Add seeds until the intervals are as narrow as requested, more seeds do not help, or the maximum is reached.
 
     Args:
-        measure: Function that returns the widths of all intervals with the seeds 0, 1, ... up to a number.
+        measure: Function that returns the widths of all intervals for a number of seeds.
         precision: Requested precision.
         first: Initial number of seeds. Default: the size of the pilot.
     """

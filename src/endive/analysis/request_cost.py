@@ -1,4 +1,4 @@
-"""Compute requests, their cost and orphaned files per thousand commits.
+"""Compute requests, their cost and orphaned files per 1,000 commits.
 
 Counts come from the metrics of each class over the whole cohort: requests of aborted transactions and of transactions in
 flight at the end of the run are included. ``docs/explanation/cost.md`` has the definitions with an example.
@@ -29,7 +29,7 @@ KINDS: dict[Kind, str] = {
 SECONDS_PER_MONTH = 730.0 * 3600.0
 """Length of a month in cost per month."""
 COST = ("cost_per_1000_commits", "cost_per_month")
-"""Metrics of cost, at list prices."""
+"""Cost metrics, at list prices."""
 _READS = ("metadata_reads", "manifest_list_reads", "manifest_file_reads", "data_reads")
 _WRITES = (
     "metadata_writes",
@@ -44,7 +44,7 @@ _WRITES = (
 
 @dataclass(frozen=True)
 class Basis:
-    """Facts of a configuration that determine its requests.
+    """Properties of a configuration that determine its requests.
 
     Attributes:
         store: Object store of the tables.
@@ -65,7 +65,7 @@ class Basis:
 
 @dataclass(frozen=True)
 class Cost:
-    """Requests and cost of a thousand commits.
+    """Requests and cost per 1,000 commits.
 
     Attributes:
         requests: Number of requests by kind.
@@ -90,7 +90,7 @@ class Cost:
 
     @property
     def total_money(self) -> float | None:
-        """Cost of all requests that have a price; None if the object store has no prices."""
+        """Cost of all requests with a price; None if the object store has no prices."""
         return None if self.money is None else sum(self.money.values())
 
     @property
@@ -100,7 +100,7 @@ class Cost:
 
 
 def basis_of(parameters: Mapping[str, Any], classes: Sequence[str]) -> Basis:
-    """Return the basis of the cost of an experiment from its flat parameters, such as ``param_storage_provider``."""
+    """Return the properties that determine the cost of an experiment, from flat parameters such as ``param_storage_provider``."""
 
     def of_class(name: str, key: str) -> Any:
         own = parameters.get(f"param_workload_{name.replace('-', '_')}_{key}")
@@ -114,7 +114,7 @@ def basis_of(parameters: Mapping[str, Any], classes: Sequence[str]) -> Basis:
 
 
 def basis_of_document(document: Document) -> Basis:
-    """Return the basis of the cost of a configuration."""
+    """Return the properties that determine the cost of a configuration."""
     store, catalog = document.storage.provider or "", document.catalog
     classes = resolve_classes(document)
     paths = {each.name: each.settings.commit_path for each in classes}
@@ -157,7 +157,7 @@ def requests_of(rows: Sequence[Mapping[str, Any]], basis: Basis) -> dict[Kind, f
 
 
 def cost_of(rows: Sequence[Mapping[str, Any]], basis: Basis, prices: Prices) -> Cost | None:
-    """Return requests and cost of a thousand commits; None if there are no commits."""
+    """Return requests and cost per 1,000 commits; None if there are no commits."""
     committed = sum(row["committed"] for row in rows)
     if not committed:
         return None
@@ -171,7 +171,7 @@ def cost_of(rows: Sequence[Mapping[str, Any]], basis: Basis, prices: Prices) -> 
 
 
 def cost_metrics(rows: Sequence[Mapping[str, Any]], basis: Basis, prices: Prices) -> dict[str, float | None]:
-    """Return the metrics of cost of some rows of metrics, each of one class; None without commits or prices."""
+    """Return the cost metrics of some rows, one row per class; None without commits or prices."""
     cost = cost_of(rows, basis, prices)
     return dict.fromkeys(COST) if cost is None else dict(zip(COST, (cost.total_money, cost.money_per_month), strict=True))
 

@@ -1,6 +1,6 @@
-"""Compute curves of runs: latency distributions, and counts in equal time bins of the whole run, warm-up included.
+"""Compute curves of runs: latency distributions, and counts in equal time bins over the whole run, including the warm-up.
 
-A row of a run has its curves as lists. The tables have a row for each experiment, class, operation and point of a curve, with the
+In a row of a run, curves are lists. The tables have a row for each experiment, class, operation and point of a curve, with the
 mean over seeds and the half width of its 95% interval (``_hw``) or, for success, both ends of its interval. Transactions are
 counted in the bin in which they started committing; commits also in the bin of their commit.
 """
@@ -22,11 +22,11 @@ from endive.analysis.warmup import TIME_BINS
 from endive.simulation.columns import STATE_COLUMNS
 
 SLOWER = (*(k / 20 for k in range(20, 2, -1)), *(k / 10**tail for tail in (2, 3, 4) for k in range(10, 1, -1)), 1e-4)
-"""Shares of transactions at which a latency distribution is tabulated: dense in the tail."""
+"""Fractions of slower transactions at which a latency distribution is tabulated, dense in the tail."""
 CURVES = {"commit_latency": "commit_latency_slower_ms", "total_latency": "total_latency_slower_ms"}
-"""Columns of a run with the latencies that the shares ``SLOWER`` of its transactions exceed."""
+"""Columns of a run with the latencies that the fractions ``SLOWER`` of its transactions exceed."""
 COUNTED = ("entered", "committed", "unfinished", "commits", "retries", "committing", "tracked", *STATE_COLUMNS)
-"""Numbers that are summed over classes and operations.
+"""Quantities that are summed over classes and operations.
 
 ``committing`` is the mean number of committing transactions, ``tracked`` the number of commits with a known table state."""
 MEDIAN = "time_to_commit_p50_ms"
@@ -37,7 +37,7 @@ _FEWEST = 10
 
 
 class OverTime:
-    """Numbers of the transactions of each group of a run in equal time bins."""
+    """Quantities over time of each group of a run, in equal time bins."""
 
     def __init__(self, groups: int, duration_ms: float, bins: int = TIME_BINS) -> None:
         self._edges = np.linspace(0.0, duration_ms, bins + 1)
@@ -49,9 +49,9 @@ class OverTime:
         """Add transactions; return flags of transactions that started committing in the run, and their time bins.
 
         Args:
-            groups: Number of the group of each transaction.
+            groups: Group number of each transaction.
             rows: The transactions.
-            columns: Their columns ``n_retries`` and ``STATE_COLUMNS``.
+            columns: Columns ``n_retries`` and ``STATE_COLUMNS`` of the transactions.
         """
         retries = columns["n_retries"]
         entered = self._entered(rows)
@@ -109,7 +109,7 @@ _DISTRIBUTIONS = pa.schema(
     ]
 )
 MEASURES_OVER_TIME = ("commits_per_s", "offered_per_s", "committing", "retries_per_txn", MEDIAN, *STATE_COLUMNS)
-"""Columns of means over seeds. Success is a share and has columns for both ends of its interval."""
+"""Columns of means over seeds. Success is a proportion and has columns for both ends of its interval."""
 _OVER_TIME = pa.schema(
     [
         *_KEYS,
@@ -123,7 +123,7 @@ _OVER_TIME = pa.schema(
 
 
 def distributions_table(rows: pa.Table) -> pa.Table:
-    """Tabulate the latency that each share of the transactions exceeds, over the seeds with commits."""
+    """Tabulate, over the seeds with commits, the latency that each fraction of transactions exceeds."""
     parts = []
     for key, group in _groups(rows.select([*_KEY, "committed", *CURVES.values()])):
         lists = {latency: [each for each in group.column(column).to_pylist() if each] for latency, column in CURVES.items()}
@@ -139,7 +139,7 @@ def distributions_table(rows: pa.Table) -> pa.Table:
 
 
 def over_time_table(rows: pa.Table) -> pa.Table:
-    """Tabulate counts in time bins of the whole run, warm-up included. The mean of a bin is over the seeds with a value."""
+    """Tabulate counts in time bins over the whole run, including the warm-up. The mean of a bin is over the seeds with a value."""
     parts = []
     for key, group in _groups(rows.select([*_KEY, "duration_ms", *OVER_TIME])):
         lists = {name: np.array(group.column(name).to_pylist(), np.float64) for name in OVER_TIME}
@@ -162,7 +162,7 @@ def over_time_table(rows: pa.Table) -> pa.Table:
 
 
 def _groups(rows: pa.Table) -> Iterator[tuple[dict[str, str], pa.Table]]:
-    """Yield the rows of each class and operation of an experiment, seeds in order."""
+    """Yield the rows of each class and operation of an experiment, in order of seeds."""
     keys = list(zip(*(rows.column(name).to_pylist() for name in _KEY), strict=True))
     places: dict[tuple[str, ...], list[int]] = {}
     for place, key in enumerate(keys):

@@ -40,9 +40,9 @@ from endive.simulation.columns import IO_COLUMNS, TIME_COLUMNS
 from endive.workload.classes import ALL_CLASSES
 
 ALL = ALL_CLASSES
-"""Class and operation of totals; a reserved name."""
+"""Reserved name for the class and the operation of totals."""
 TIME_TO_COMMIT = "time_to_commit"
-"""Latency of the whole cohort."""
+"""Latency metric of the whole cohort."""
 OLDEST = "oldest_handover"
 """Time from handoff to commit of the oldest file batch of each commit."""
 PERCENTILES = tuple(f"{name}_p{percent}_ms" for name in (TIME_TO_COMMIT, *LATENCIES, OLDEST, FRESHNESS) for percent in PERCENTS)
@@ -58,7 +58,7 @@ COUNTS = (
     "working",
     *(f"aborted_{reason}" for reason in ABORT_REASONS),
 )
-"""Counts of transactions. All are of the cohort except ``commits_in_window`` and ``working``, which is of the whole run."""
+"""Counts of transactions in the cohort, except ``commits_in_window`` (all commits in the window) and ``working`` (whole run)."""
 RATES = (
     "offered_per_s",
     "throughput_per_s",
@@ -82,16 +82,16 @@ RATES = (
 )
 RETRIES = "retries_per_txn"
 BOUNDED = (*PERCENTILES, RETRIES)
-"""Metrics that may have only bounds because of transactions in flight."""
+"""Metrics for which transactions in flight may leave only bounds."""
 BOUNDS = tuple(bound(name) for name in BOUNDED for bound in (at_least, at_most))
 """Bounds of these metrics; infinite if a percentile falls on aborted transactions, or if retries have no upper bound."""
 METRICS = (*COUNTS, *SUM_COLUMNS, *RATES)
 COMMITTING_IN_WINDOW, ENTERED_IN_WINDOW = "committing_in_window", "entered_in_window"
-"""Number of committing transactions, and of transactions that started committing, in equal parts of the window."""
+"""Columns with the number of committing transactions, and of transactions that started committing, in equal parts of the window."""
 
 
 class RunColumns(Protocol):
-    """Rows of one run, chunk by chunk."""
+    """Source of the rows of one run, chunk by chunk."""
 
     groups: Sequence[tuple[str, str]]
     """Workload class and operation of each group."""
@@ -150,7 +150,7 @@ def measure_run(rows: RunColumns, window: Window, most_kept: int = MOST_KEPT) ->
 
 
 def _group_rows(measures: RunMeasures) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the metrics of each group and of all totals; equal sets of groups are measured once."""
+    """Return the metrics of each group and of all totals; identical sets of groups are measured once."""
     groups: dict[tuple[str, str], set[int]] = {(ALL, ALL): set()}
     for number, (workload_class, operation) in enumerate(measures.groups):
         for key in product((workload_class, ALL), (operation, ALL)):
@@ -244,7 +244,7 @@ _SHARES = [percent / 100.0 for percent in PERCENTS]
 
 
 def _alike(a: Ints, b: Ints) -> tuple[Ints, Ints]:
-    """Return both counts with zeros up to the same length."""
+    """Return both arrays of counts, padded with zeros to the same length."""
     longest = max(len(a), len(b))
     first, second = (np.concatenate((each, np.zeros(longest - len(each), np.int64))) for each in (a, b))
     return first, second

@@ -46,8 +46,8 @@ class Rows:
     """Some rows of a run, in their order.
 
     Attributes:
-        groups: Number of the group of each row.
-        reasons: Number of the abort reason of each row; -1 if it has none of ``ABORT_REASONS``.
+        groups: Group number of each row.
+        reasons: Number of the abort reason of each row; -1 if it is not in ``ABORT_REASONS``.
         columns: Numeric columns by name.
     """
 
@@ -57,7 +57,7 @@ class Rows:
     columns: Mapping[str, npt.NDArray[Any]]
 
     def until(self, end_ms: float) -> Rows:
-        """Return the rows in their state at ``end_ms``: transactions that end later are in flight."""
+        """Return the rows in their state at ``end_ms``: transactions that end later count as in flight."""
         known = self.transactions.until(end_ms)
         if known is self.transactions:
             return self
@@ -66,7 +66,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Cohort:
-    """Rows that started committing in the window, and which of them committed, as flags over the rows of a chunk."""
+    """Flags over the rows of a chunk: transactions that started committing in the window, and those of them that committed."""
 
     inside: Flags
     done: Flags
@@ -108,7 +108,7 @@ class RunTotals:
         self.class_streaks = LosingStreaks(int(classes.max(initial=-1)) + 1)
 
     def add(self, rows: Rows) -> tuple[Cohort, Flags, Ints]:
-        """Add rows; return their cohort, the flags of those that started committing in the run, and the time bins of these."""
+        """Add rows; return the cohort, the flags of rows that started committing in the run, and the time bins of these."""
         cohort = Cohort.select(rows.transactions, self._window)
         self._count(rows, cohort)
         self._sum(rows, cohort)
@@ -190,7 +190,7 @@ class RunTotals:
 
 
 class RunValues:
-    """Values of a run for percentiles, by group.
+    """Values for the percentiles of a run, by group.
 
     Args:
         groups: Number of groups.
@@ -221,7 +221,7 @@ class RunValues:
             self._values[name] = KeptValues(number) if keep else CountedValues(max(number, 1), limits)
 
     def add(self, rows: Rows, cohort: Cohort, entered: Flags, bins: Ints) -> None:
-        """Add rows, with their cohort, the flags of those that started committing in the run and their time bins."""
+        """Add rows, given the cohort, the flags of rows that started committing in the run, and the time bins of these."""
         done, groups, transactions = cohort.done, rows.groups, rows.transactions
         own = groups[done]
         waited = transactions.end_ms - transactions.entry_ms
@@ -241,7 +241,7 @@ class RunValues:
 
     def needs_pass(self) -> bool:
         """Return whether requested percentiles need another pass over the rows."""
-        needed = [each.needs_pass() for each in self._values.values()]  # each of them prepares its pass
+        needed = [each.needs_pass() for each in self._values.values()]  # no short circuit: each of them prepares its pass
         return any(needed)
 
     def latencies(self, name: str, members: Members) -> Ordered:

@@ -18,21 +18,21 @@ from endive.analysis.estimates import FEWEST_SEEDS, Estimate, t_quantile
 
 LEAST_SUCCESS = 0.99
 LEAST_THROUGHPUT = 0.95
-"""Minimum throughput of a system that is not saturated, as a share of the offered load."""
+"""Minimum throughput of a system that is not saturated, as a fraction of the offered load."""
 FEWEST_ENTRIES = 20
 """Minimum cohort for the throughput criterion; in smaller cohorts, transactions in flight at the end of the run dominate."""
 BACKLOG_PARTS = 12
-"""Equal parts of the window in which the number of committing transactions is averaged."""
+"""Number of equal parts of the window in which the number of committing transactions is averaged."""
 _LEAST_GROWTH, _LEAST_GROWTH_SHARE, _LEAST_GROWTH_RATIO = 3.0, 0.02, 0.25
 _GROWTH_CONFIDENCE = 0.98
-"""Two-sided confidence, which is 99% for growth in one direction."""
+"""Two-sided confidence level, which is 99% for growth in one direction."""
 
 Reason = Literal["success", "throughput", "backlog"]
 
 
 @dataclass(frozen=True)
 class Backlog:
-    """Numbers of committing transactions, and of those that started committing, in equal parts of the window of one run."""
+    """Number of committing transactions, and of transactions that started committing, in equal parts of the window of one run."""
 
     committing: tuple[float, ...]
     entered: tuple[float, ...]
@@ -73,7 +73,7 @@ def backlog_grows(runs: Sequence[Backlog]) -> bool:
 
 @dataclass(frozen=True)
 class LoadPoint:
-    """Measurements at one load; None for a metric without a value.
+    """Measurements at one load; a metric without a value is None.
 
     Attributes:
         load: Load.
@@ -120,10 +120,10 @@ class Saturation:
 
 
 def saturation(curve: Sequence[LoadPoint]) -> Saturation:
-    """Find the saturation of a curve: the first crossing of the three criteria.
+    """Find the saturation point of a curve: the lowest load at which one of the three criteria is met.
 
-    A criterion counts only if it is significant at some load. The interval is the interval of the crossing, as in
-    ``endive frontier``, and ends at the first load at which the criterion is significant.
+    A criterion counts only if it is significant at some load. The interval is computed as in ``endive frontier``; its upper end is
+    the first load at which the criterion is significant.
 
     Raises:
         ValueError: If the curve has no points.

@@ -1,7 +1,8 @@
 """Measure the state of tables in a window: its mean at commits, and whether it still grows.
 
-State grows if Mann and Kendall's test over twelve equal parts of the window is significant (99%) and a straight line rises by at
-least 10% of the mean; a saw-tooth with several periods does not grow. The growth is the slope of that line, otherwise 0.
+State grows if the Mann-Kendall test over twelve equal parts of the window is significant (99%) and a fitted line rises by at least
+10% of the mean. A sawtooth with several periods does not grow. The growth is the slope of the fitted line, or 0 if the state does
+not grow.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ DAY_MS = 86_400_000.0
 _PARTS = 12
 _FEWEST_PARTS = 6
 _SIGNIFICANT = 2.326
-"""Standard normal quantile of a one-sided test at 99%."""
+"""Quantile of the standard normal distribution for a one-sided test at 99%."""
 _LEAST_RISE = 0.1
-"""Minimum rise over the window that counts as growth, as a share of the mean."""
+"""Minimum rise over the window that counts as growth, as a fraction of the mean."""
 
 
 class TableStates:
@@ -100,7 +101,7 @@ def growth_of_parts(counts: Floats, sums: Floats, length_ms: float) -> float:
 
 
 def _rises(values: Floats) -> bool:
-    """Return whether a series has a rising trend, by Mann and Kendall's test."""
+    """Return whether a series has a rising trend according to the Mann-Kendall test."""
     n = len(values)
     score = sum(float(np.sign(values[i + 1 :] - values[i]).sum()) for i in range(n - 1))
     return score - 1.0 > _SIGNIFICANT * math.sqrt(n * (n - 1) * (2 * n + 5) / 18.0)

@@ -20,12 +20,12 @@ from endive.transaction import CommitPolicy, FastAppendTransaction
 from endive.workload import OpenArrivals, UniformTableSelector, WorkloadClass
 
 SAMPLES = 4_000
-"""Number of windows to draw of each kind."""
+"""Number of sampled windows of each kind."""
 _KEY = 0x5EED
 
 
 class NotPredictableError(ValueError):
-    """The theory does not cover the configuration; the message gives the reason."""
+    """Raised if the theory does not cover the configuration; the message gives the reason."""
 
 
 def predict(config: SimulationConfig) -> Prediction:
@@ -40,7 +40,10 @@ def predict(config: SimulationConfig) -> Prediction:
 
 
 class Curve:
-    """Predictions of the points of a curve; configurations that differ only in their rate share their windows of attempts."""
+    """Predictions for the points of a curve.
+
+    The windows of attempts are sampled once for configurations that differ only in the rate.
+    """
 
     def __init__(self) -> None:
         self._drawn: dict[str, Attempts] = {}
@@ -93,7 +96,7 @@ def _only_class(config: SimulationConfig) -> WorkloadClass:
 
 
 def _pointers(config: SimulationConfig, cls: WorkloadClass) -> int:
-    """Return the number of commit pointers that share the load evenly, each of one table."""
+    """Return the number of commit pointers, each for one table, over which the load is evenly distributed."""
     catalog, workload = config.catalog, config.workload.config
     if type(catalog) not in (CASCatalog, InstantCatalog):
         raise NotPredictableError("the catalog does not swap a commit pointer")
@@ -137,7 +140,7 @@ class _Draws:
         return np.array([self._cls.runtime.sample(self._stream) for _ in range(SAMPLES)])
 
     def endive_window(self) -> Floats:
-        """Draw windows of the simplified path: read the manifest list, write manifest, list (and metadata), swap the pointer."""
+        """Sample windows of the simplified path: read the manifest list, write manifest, list (and metadata), swap the pointer."""
         sizes = self._policy.sizes
         window = self._rest_of_read() + self._reads(MANIFEST_LIST, sizes.manifest_list_bytes)
         window += self._writes(MANIFEST_FILE, sizes.manifest_file_bytes) + self._writes(MANIFEST_LIST, sizes.manifest_list_bytes)
@@ -146,7 +149,7 @@ class _Draws:
         return window + self._swaps()
 
     def iceberg_window(self, *, moved: bool, manifest: bool) -> Floats:
-        """Draw windows of Iceberg's path: read (metadata and) list, write (manifest,) list and metadata, swap the pointer."""
+        """Sample windows of Iceberg's path: read (metadata and) list, write (manifest,) list and metadata, swap the pointer."""
         model = self._catalog.table_model
         if model is None:
             raise NotPredictableError("the catalog does not track metadata files")
@@ -168,12 +171,12 @@ class _Draws:
         return np.array([self._store.write_ms(kind, size) for _ in range(SAMPLES)])
 
     def _swaps(self) -> Floats:
-        """Draw times from the request of a swap to its linearization point."""
+        """Sample times from the request of a swap to its linearization point."""
         swaps = [self._pointer.cas_ms(CATALOG, 0, self._catalog.size_bytes).success_ms for _ in range(SAMPLES)]
         return np.array(swaps) * self._catalog.linearization
 
     def _rest_of_read(self) -> Floats:
-        """Draw times from the linearization point of a read of the pointer to its response."""
+        """Sample times from the linearization point of a read of the pointer to the response."""
         if self._catalog.linearization == 1.0:
             return np.zeros(SAMPLES)
         reads = [self._pointer.read_ms(CATALOG, self._catalog.size_bytes) for _ in range(SAMPLES)]

@@ -1,4 +1,4 @@
-"""Choose the measured window of a run: the warm-up and the cool-down to cut.
+"""Choose the measurement window of a run: the warm-up and the cool-down to exclude.
 
 The warm-up lasts until transactions start committing at their stationary rate, and then until MSER-5 finds the number of committing
 transactions stationary (White, *An effective truncation heuristic for bias reduction in simulation output*,
@@ -23,7 +23,7 @@ from endive.workload.classes import WorkloadClass
 BATCH = 5
 _FEWEST_BATCHES = 10
 _LEAST_TAIL_SHARE = 0.25
-"""Minimum share of the series that remains after a truncation; a few quiet batches at the end may look stationary by chance."""
+"""Minimum fraction of the series that remains after a truncation; a few quiet batches at the end may look stationary by chance."""
 _LEAST_GAIN = 0.2
 """Minimum relative reduction of the squared error by a truncation; smaller reductions are noise."""
 
@@ -33,7 +33,7 @@ class Truncation:
     """Truncation of a series.
 
     Attributes:
-        observations: Number of observations to cut, at most half of the series.
+        observations: Number of observations to truncate, at most half of the series.
         anywhere: Best truncation that keeps at least a quarter of the series.
         settled: False if ``anywhere`` lies in the second half, or the series is short.
     """
@@ -53,9 +53,9 @@ def mser(batch_means: Floats) -> Floats:
 
 
 def mser5(values: Floats) -> Truncation:
-    """Truncate a series by MSER-5, in the first half of its batches of five.
+    """Truncate a series by MSER-5, within the first half of its batches of five.
 
-    Nothing is cut if the error is reduced by less than a fifth: a stationary series would be cut at random.
+    The series is not truncated if this reduces the error by less than a fifth: a stationary series would be truncated at random.
     """
     batches = len(values) // BATCH
     if batches < _FEWEST_BATCHES:
@@ -72,9 +72,9 @@ def _least(errors: Floats) -> int:
 
 
 STATIONARY_SHARE = 0.95
-"""Share of the stationary rate of commit starts before which the warm-up does not end."""
+"""Fraction of the stationary rate of commit starts that is required before the warm-up ends."""
 SERIES_BINS = 300
-"""Equal parts of a run in which the number of committing transactions is averaged for MSER-5."""
+"""Number of equal parts of a run in which the number of committing transactions is averaged for MSER-5."""
 TIME_BINS = 60
 """Number of time bins of a run, unless its load is periodic."""
 _MOST_TIME_BINS, _FEWEST_TIME_BINS = 120, 30
@@ -82,7 +82,7 @@ _MEAN_POINTS = 2_000
 _TREND_PARTS = 12
 _TREND_ERROR = 0.01
 _LEAST_TREND = 0.5
-"""Growth in the second half, as a share of the growth in the first half, from which a series does not settle."""
+"""Growth in the second half, as a fraction of the growth in the first half, above which a series does not settle."""
 
 ChosenBy = Literal["given", "runtimes", "mser5", "schedule", "growth"]
 
@@ -122,7 +122,7 @@ class Window:
 
 @dataclass(frozen=True)
 class LoadPattern:
-    """Changes of the load of a workload over a run.
+    """Pattern of the load of a workload over a run.
 
     Attributes:
         entry_warmup_ms: Time from which transactions start committing at their stationary rate; None if the configured load
@@ -147,7 +147,7 @@ class LoadPattern:
 
 
 def load_pattern(classes: Sequence[WorkloadClass]) -> LoadPattern:
-    """Return the changes of the load of some classes over a run."""
+    """Return the pattern of the load of some classes over a run."""
     periods = {cls.arrivals.period_ms for cls in classes if _is_bunched(cls)}
     return LoadPattern(entry_warmup_ms(classes), tuple(sorted(period for period in periods if period is not None)))
 
@@ -174,12 +174,12 @@ def find_window(
 ) -> Window:
     """Return the window of the runs of a configuration.
 
-    A run that does not settle while its tables grow has no steady state: it is measured from the time at which commits start at
-    their stationary rate.
+    A run that does not settle while its tables grow has no steady state: it is measured from the time from which transactions start
+    committing at their stationary rate.
 
     Args:
         duration_ms: Length of the runs.
-        cooldown_ms: Time to cut at the end.
+        cooldown_ms: Time to exclude at the end.
         pattern: Pattern of the load; see ``load_pattern``.
         committing: Number of committing transactions in equal parts of ``[0, duration - cooldown]``, summed over runs.
         tables_grow: Function that returns whether tables grow over the run; called only if the run does not settle.
@@ -200,7 +200,7 @@ def find_window(
 
 
 def _count_time_bins(periods: float) -> int:
-    """Return the number of time bins nearest the default for which each bin has whole periods, or each period whole bins."""
+    """Return the number of time bins, near the default, for which each bin contains whole periods, or each period whole bins."""
     whole = round(periods)
     if not whole or not math.isclose(periods, whole, rel_tol=1e-9):
         return TIME_BINS
@@ -246,7 +246,10 @@ def _keeps_growing(series: Floats) -> bool:
 
 
 def common_window(windows: Sequence[Window]) -> Window:
-    """Return the window of runs that are compared: the longest warm-up and the earliest end. Raises ValueError if it is empty."""
+    """Return the common window of runs that are compared: the longest warm-up and the earliest end.
+
+    Raises ValueError if it is empty.
+    """
     start, end = max(each.start_ms for each in windows), min(each.end_ms for each in windows)
     if start >= end:
         raise ValueError(
@@ -283,7 +286,7 @@ def _is_scheduled(cls: WorkloadClass) -> bool:
 
 
 def _rate_per_ms(cls: WorkloadClass) -> float:
-    """Return the stationary rate of submissions; for a closed loop, the rate of clients with instant commits."""
+    """Return the stationary rate of submissions; for a closed loop, the rate if commits took no time."""
     return cls.arrivals.submissions_per_ms(_mean_ms, _mean_ms(cls.runtime))
 
 
