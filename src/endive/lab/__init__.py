@@ -2,4 +2,4 @@
 
 
 class LabError(Exception):
-    """The lab cannot start, or a command cannot be observed; the message names the reason and the remedy."""
+    """Raised if the lab cannot start or a command cannot be observed; the message contains the reason and the remedy."""

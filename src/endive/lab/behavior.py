@@ -1,4 +1,4 @@
-"""Draw latencies and failures of requests to the lab from the distributions of a configuration."""
+"""Sample latencies and failures of requests to the lab from the distributions of a configuration."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class LabFailures:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """Latencies and failures of one request, drawn when it arrives.
+    """Latencies and failures of one request, which are sampled when it arrives.
 
     Attributes:
         effect_ms: Time from arrival to the linearization point.
         success_ms: Time from arrival to the response, if the request succeeds.
-        failure_ms: Time from arrival to the response, if the condition of the request is not met.
+        failure_ms: Time from arrival to the response, if the precondition of the request is not met.
         is_rejected: True if the response is 503.
         is_failed: True if the response is 403.
         is_lost: True if the response is lost.
@@ -69,15 +69,15 @@ class Fate:
 
 @dataclass(frozen=True)
 class Behavior:
-    """Behavior of the store and the catalog. Without a provider there is no latency.
+    """Behavior of the object store and the catalog. Without a provider there is no latency.
 
     Attributes:
         provider: Object store of the configuration, or None for no latency.
         service: Queue and service times of the catalog.
         catalog: Object store of a catalog that is a file in an object store; None for a service.
-        linearization: Linearization point, as a fraction of the latency.
+        linearization: Linearization point as a fraction of the latency.
         failures: Probabilities of failures.
-        seed: Seed of all draws.
+        seed: Seed of the random numbers.
 
     """
 
@@ -140,7 +140,7 @@ class Draws:
         return self._file.read_ms(CATALOG, 0) if self._file is not None else self._behavior.service.load.at(u)
 
     def commit_ms(self) -> tuple[float, float]:
-        """Return the service times of a commit: if it takes effect, and if it loses the race."""
+        """Return two service times of a commit: if it takes effect, and if it loses the race."""
         u = self._service.random_sample()
         if self._file is not None:
             drawn = self._file.cas_ms(CATALOG, 0, 0)
@@ -148,7 +148,7 @@ class Draws:
         return self._behavior.service.commit.at(u), self._behavior.service.check.at(u)
 
     def failures(self, *, is_commit: bool) -> Fate:
-        """Return an outcome without latencies: whether a request to the catalog is rejected, slow, or its response lost."""
+        """Return an outcome without latencies: whether a request to the catalog is rejected or slow, or its response is lost."""
         return self._fate(0.0, 0.0, is_commit=is_commit)
 
     def _fate(self, success_ms: float, failure_ms: float, *, is_commit: bool) -> Fate:
@@ -165,5 +165,5 @@ class Draws:
 
 
 def object_kind(key: str) -> str:
-    """Return the kind of an object by its name: metadata of Iceberg by its suffix, everything else ``data``."""
+    """Return the kind of an object: Iceberg metadata is recognized by the suffix of the name, everything else is ``data``."""
     return next((kind for pattern, kind in _KINDS if pattern.search(key)), OTHER)

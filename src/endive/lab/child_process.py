@@ -1,4 +1,4 @@
-"""Run a command in a lab: a child process with the addresses of the lab in its environment, which ends with the lab."""
+"""Run a command in a lab, as a child process that has the addresses of the lab in its environment and ends with the lab."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from endive.lab import LabError
 _GRACE_S = 5.0
 _POLL_S = 0.02
 _SIGNAL_BASE = 128
-"""Exit code of a shell for a child that a signal ended, before the number of the signal."""
+"""Exit code of a shell for a child that was terminated by signal 0; the signal number is added."""
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def child_process(
 
 
 def end_child(child: subprocess.Popen[bytes]) -> None:
-    """Ask a child and its descendants to end, and kill those that do not. Nothing is done to the descendants of an ended child."""
+    """Terminate a child and its descendants; kill them if they do not end in time. Nothing is done if the child has ended."""
     if child.poll() is not None:
         return
     below = _descendants(child.pid)
@@ -97,6 +97,6 @@ def _processes() -> Iterator[tuple[_Process, int]]:
 
 
 def exit_code(child: subprocess.Popen[bytes]) -> int:
-    """Return the exit code of a child that has ended, as a shell does."""
+    """Return the exit code of a finished child process in the convention of shells."""
     code = child.wait()
     return code if code >= 0 else _SIGNAL_BASE - code

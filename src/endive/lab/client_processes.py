@@ -1,4 +1,4 @@
-"""Find the client processes of connections to the lab in Linux's socket table; on other systems a client is a connection."""
+"""Find the client processes of connections to the lab in Linux's socket table; elsewhere, each connection counts as a client."""
 
 from __future__ import annotations
 

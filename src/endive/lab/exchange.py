@@ -1,4 +1,4 @@
-"""Handle requests and replies of the lab's servers over ASGI: bounded bodies, timed replies, lost responses, records."""
+"""Handle requests and replies of the lab's servers over ASGI: limit bodies, delay replies, lose responses, record requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BODY_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request with its whole body. Names of headers are in lower case; ``arrived_s`` is a time of the event loop."""
+    """A request with its complete body. Names of headers are in lower case; ``arrived_s`` is a time of the event loop."""
 
     method: str
     path: str
@@ -72,7 +72,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A reply and its event. A lost reply is not sent: the connection is closed instead."""
+    """A reply with its event for the recording. A lost reply is not sent: the connection is closed instead."""
 
     reply: Reply
     event: Event
@@ -80,7 +80,10 @@ class Exchange:
 
 
 class Handler(Protocol):
-    """A server of the lab: responds to each request at its simulated time. ``most_bytes`` is the maximum size of a request body."""
+    """A server of the lab, which responds to each request at the simulated time.
+
+    ``most_bytes`` is the maximum size of a request body.
+    """
 
     most_bytes: int
 
@@ -98,7 +101,7 @@ class Handler(Protocol):
 
 
 Record = Callable[[Request, Event, float], None]
-"""Records a request, its event and the time of its response."""
+"""Function that records a request, its event and the time of its response."""
 
 
 class LabApp:
@@ -224,11 +227,11 @@ class Intention:
 
 
 Gate = Callable[[Intention], Awaitable[None]]
-"""Function that can hold a request before it is served."""
+"""Function that can delay a request before it is served."""
 
 
 async def pass_through(intention: Intention) -> None:
-    """Hold no request."""
+    """Return immediately, without delaying the request."""
 
 
 def match_credential(given: str, known: Mapping[str, str]) -> str | None:

@@ -1,4 +1,4 @@
-"""Check a session for commits with an outcome unknown to the client, and for data that was committed twice."""
+"""Check a session for commits whose outcome is unknown to the client, and for duplicate commits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Problem = Literal["unknown", "repeated"]
 
 @dataclass(frozen=True)
 class Finding:
-    """Commit with an outcome that its client does not know.
+    """Commit whose outcome the client does not know, or duplicate commit.
 
     Attributes:
         problem: ``unknown``: the commit took effect, its response was lost, and the client did not send the same snapshot again.
@@ -23,8 +23,8 @@ class Finding:
             snapshot.
         table: Table of the catalog, or folder of the objects that commits create or swap.
         client: Client.
-        commit: Snapshot, or the name of the object and its version.
-        again: Commit that repeats it; None for other problems.
+        commit: Snapshot, or name and version of the object.
+        again: Commit that repeats this commit; None for other problems.
 
     """
 
@@ -48,7 +48,7 @@ _SENTENCES: Mapping[Problem, str] = {
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A commit request, and whether the client wrote data files since its previous one."""
+    """A commit request, and whether the client wrote data files since its previous commit request."""
 
     request: RecordedRequest
     has_new_data: bool
@@ -66,7 +66,7 @@ class _Attempt:
 
 
 def check_history(requests: Iterable[RecordedRequest]) -> list[Finding]:
-    """Return the commits with an outcome unknown to the client, and the commits with data that was committed twice."""
+    """Return the commits whose outcome is unknown to the client, and the duplicate commits."""
     found = []
     for (client, table), attempts in _attempts(requests).items():
         for place, each in enumerate(attempts):
@@ -100,7 +100,7 @@ def _attempts(requests: Iterable[RecordedRequest]) -> dict[tuple[str, str], list
 
 
 def _find_repetition(lost: _Attempt, later: Sequence[_Attempt]) -> _Attempt | None:
-    """Return the client's next commit that took effect, if it commits the same data: no new files, or the same amount."""
+    """Return the client's next successful commit if it commits the same data: without new files, or the same amount of data."""
     event = lost.request.event
     if event.service == CATALOG:
         following = next((other for other in later if other.took_effect), None)
@@ -117,6 +117,6 @@ def _find_repetition(lost: _Attempt, later: Sequence[_Attempt]) -> _Attempt | No
 
 
 def _is_same(one: _Attempt, other: _Attempt) -> bool:
-    """Return whether both requests commit the same snapshot or object, which shows the client the outcome of the first."""
+    """Return whether both requests commit the same snapshot or object, so that the client learns the outcome of the first."""
     ours, theirs = one.request.event, other.request.event
     return (ours.snapshot_id, ours.target) == (theirs.snapshot_id, theirs.target)

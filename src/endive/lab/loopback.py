@@ -46,7 +46,7 @@ def serve_in_thread(
     """Serve until the block ends, and yield the event loop of the servers.
 
     Args:
-        servers: Server of each listening socket.
+        servers: Server for each listening socket.
         record: Function that records requests.
         memory_bytes: Maximum size of the bodies of all requests in flight.
         opened: Function that is called with the ports of client and server of each new connection.

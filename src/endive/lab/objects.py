@@ -34,7 +34,7 @@ EXISTS = "*"
 
 
 class StoreError(Exception):
-    """Error response of the store: HTTP status, S3's code, and a message."""
+    """Error response of the object store: HTTP status, S3 error code, and message."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -141,7 +141,7 @@ class ObjectStore:
         return name in self._buckets
 
     def find(self, bucket: str, key: str) -> StoredObject | None:
-        """Return an object's properties, or None if it does not exist."""
+        """Return the properties of an object; None if it does not exist."""
         return self._bucket(bucket).objects.get(key)
 
     def head(self, bucket: str, key: str) -> StoredObject:
@@ -216,7 +216,7 @@ class ObjectStore:
         while place < len(held.names) and held.names[place].startswith(prefix):
             name = held.names[place]
             group = _common_prefix(name, prefix, delimiter)
-            if group is not None and group <= after:  # listed on the page before
+            if group is not None and group <= after:  # listed on the previous page
                 place = bisect_left(held.names, group + chr(0x10FFFF), place)
                 continue
             if len(objects) + len(prefixes) >= most:
@@ -288,7 +288,7 @@ class ObjectStore:
         return found
 
     def _path(self, bucket: str, key: str) -> Path:
-        """Return the file of an object, which is below the directory even if a folder of it is a symbolic link."""
+        """Return the file of an object, which is inside the directory even if a folder in its path is a symbolic link."""
         assert self._directory is not None
         path = self._directory / bucket / key
         if not path.parent.resolve().is_relative_to(self._directory) or path.is_symlink():
@@ -296,7 +296,7 @@ class ObjectStore:
         return path
 
     def _write_file(self, bucket: str, key: str, content: bytes) -> None:
-        """Write a file completely or not at all."""
+        """Write a file atomically."""
         path = self._path(bucket, key)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

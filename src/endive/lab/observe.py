@@ -1,9 +1,9 @@
 """Observe the commits of a client, and derive its commit protocol.
 
-A command that makes one commit is run several times. The lab delays one of its requests while the same command, with other
-credentials, makes a number of concurrent commits. The table format need not be known. Concurrent writers commit either before the
-first data file is written, which shows the requests of a client with a stale version, or before its first commit request, which
-makes the client lose the race.
+A command that makes one commit is run several times. In each run, the lab delays one request of the command while the same command,
+with other credentials, makes a number of concurrent commits. The table format need not be known. Concurrent writers commit either
+before the client writes its first data file, which reveals the requests of a client with a stale version, or before its first
+commit request, which makes the client lose the race.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ RIVAL_COUNTS = (0, 1, 2, 3, 5, 8)
 Place = Literal["data", "commit"]
 OBSERVED, RIVAL = "observed", "rival"
 _LATENCY_MS = 5.0
-"""Latency of each access, so that concurrent requests overlap."""
+"""Latency of each access, which makes concurrent requests overlap."""
 _COMMAND_S = 120.0
 _MOST_RETRIES = 30
 _FARTHEST = 9
@@ -58,9 +58,9 @@ class Observation:
 
     Attributes:
         commit_point: ``put_if_absent`` or ``swap``.
-        steps: Steps by phase.
-        trials: Commits from which the steps were fitted.
-        retries: Number of retries after which the client aborts; None if it did not abort within the tested number.
+        steps: Protocol steps by phase.
+        trials: Observed commits to which the steps were fitted.
+        retries: Number of retries after which the client aborts; None if it did not abort within the tested number of retries.
         waits_ms: Longest wait between two requests after each lost attempt.
         folder: Folder of the object that commits create or swap; None if commits go to the catalog.
         has_data: True if a commit writes data files.
@@ -83,7 +83,7 @@ class Observation:
         return all(step.is_exact for steps in self.steps.values() for step in steps)
 
     def predict(self, phase: ObservedPhase, at: Situation) -> dict[str, int]:
-        """Return the predicted number of requests of a phase by kind."""
+        """Return the predicted number of requests in a phase, by kind."""
         found: dict[str, int] = {}
         for step in self.steps.get(phase, []):
             name = " ".join(part for part in step.token if part)
@@ -93,7 +93,7 @@ class Observation:
 
 @dataclass
 class _Hold:
-    """Concurrent writers to run when the observed client sends a certain request, at most ``times`` times."""
+    """Concurrent writers to run when the observed client sends a given request, at most ``times`` times."""
 
     place: Place
     rivals: int
@@ -103,7 +103,7 @@ class _Hold:
     by_metadata: bool = False
 
     def is_wanted(self, intention: Intention) -> bool:
-        """Return whether this is the request to hold."""
+        """Return whether this is the request to delay."""
         if self.times == 0 or intention.client != OBSERVED:
             return False
         is_commit = intention.is_commit or (self.by_metadata and writes_metadata(intention.operation, intention.target))
@@ -115,7 +115,7 @@ class _Hold:
 
 @dataclass
 class _Parked:
-    """Waiting concurrent writer: its process, whether its first request has arrived, and whether it may continue."""
+    """Waiting concurrent writer: the process, whether its first request has arrived, and whether it may continue."""
 
     child: subprocess.Popen[bytes]
     arrived: threading.Event = field(default_factory=threading.Event)
@@ -124,7 +124,7 @@ class _Parked:
 
 @dataclass
 class Observer:
-    """Runs a command in a lab and observes its commits.
+    """Observer that runs a command in a lab and records its commits.
 
     Args:
         command: Command that makes one commit, and creates its table if it does not exist.
@@ -137,9 +137,9 @@ class Observer:
     log: Callable[[str], None] = lambda text: None
     rival_command: Sequence[str] = ()
     versions: int = 0
-    """Number of commits so far, which is the number of versions of the table."""
+    """Number of commits so far, which equals the number of versions of the table."""
     _by_metadata: bool = field(default=False, init=False)
-    """True if the write of a metadata file stands for a commit that the lab does not see."""
+    """True if the write of a metadata file represents a commit that the lab cannot observe."""
     _hold: _Hold | None = field(default=None, init=False)
     _lab: Lab | None = field(default=None, init=False)
     _parked: dict[str, _Parked] = field(default_factory=dict, init=False)
@@ -148,7 +148,7 @@ class Observer:
     )
 
     def observe(self, counts: Sequence[int] = RIVAL_COUNTS, checks: int = 0, seed: int = 0) -> tuple[Observation, int]:
-        """Run all trials in a separate lab; return the observation, and the number of further commits that it predicts exactly.
+        """Run all trials in a lab of their own; return the observation, and the number of further commits that it predicts exactly.
 
         Args:
             counts: Numbers of concurrent commits.
@@ -209,7 +209,7 @@ class Observer:
         return Observation(point, _fit(trials, folder), tuple(trials), retries, waits, folder, has_data, elapsed_ms)
 
     def create_table(self, lab: Lab) -> None:
-        """Run the command once in an open lab, in which it creates its table."""
+        """Run the command once in an open lab, so that it creates its table."""
         self._lab, self.versions = lab, 0
         self.log("first run of the command, which creates the table")
         self._run(RIVAL)
@@ -261,7 +261,7 @@ class Observer:
                 raise LabError(f"{self.command[0]} sent no request within {_COMMAND_S:g} s")
 
     async def gate(self, intention: Intention) -> None:
-        """Delay a request of the observed client while concurrent writers commit, and their requests until then."""
+        """Delay a request of the observed client while concurrent writers commit, whose requests are delayed until then."""
         parked = self._parked.get(intention.client)
         if parked is not None:
             parked.arrived.set()
@@ -283,7 +283,7 @@ class Observer:
             self.versions += 1
 
     def _run(self, client: str, *, may_fail: bool = False) -> None:
-        """Run the command with the credentials of a client. A successful run is one more version."""
+        """Run the command with the credentials of a client. A successful run adds a version."""
         assert self._lab is not None
         null = subprocess.DEVNULL
         command = self.rival_command or self.command if client == RIVAL else self.command
@@ -329,7 +329,7 @@ def _fit(trials: Sequence[Trial], folder: str | None) -> dict[ObservedPhase, lis
 
 
 def situation_of(trial: Trial, phase: ObservedPhase) -> Situation:
-    """Return by how many versions a client is stale in a phase of a trial, and the number of lost commit requests before it."""
+    """Return by how many versions a client is stale in a phase of a trial, and how many of its commit requests were lost before."""
     is_behind = phase == "after_loss" or (phase != "load" and trial.place == "data")
     losses = sum(each.is_commit for each in trial.requests) - 1 if phase == "after_success" else 0
     return Situation(trial.rivals if is_behind else 0, trial.versions, losses)
@@ -346,7 +346,7 @@ def count_kinds(requests: Sequence[RecordedRequest], folder: str | None) -> dict
 
 
 def is_predicted(observation: Observation, trial: Trial) -> bool:
-    """Return whether the observed steps give the number of requests of a further commit, in every phase and of every kind."""
+    """Return whether the observed steps predict the number of requests of a further commit in every phase, for every kind."""
     found = split_phases(trial, observation.folder)
     return all(
         count_kinds(requests, observation.folder) == observation.predict(phase, situation_of(trial, phase))

@@ -42,12 +42,12 @@ _EXPLANATIONS: tuple[tuple[str, ...], ...] = (
     ("per_version_behind", "if_behind"),
     ("per_attempt", "if_behind"),
 )
-"""Quantities that can determine a number of requests, in addition to a constant, the simplest first."""
+"""Quantities on which a number of requests may depend, in addition to a constant, the simplest first."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Observed commit: number of versions of the table before it, number of concurrent commits, and its requests in order.
+    """Observed commit: number of table versions before the commit, number of concurrent commits, and requests in order.
 
     ``place`` is the time of the concurrent commits: ``data`` before the first data file was written, ``commit`` before the first
     commit request.
@@ -61,7 +61,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Run:
-    """Consecutive requests of one kind: their number, median size, whether they overlapped in time, and kinds they overlapped."""
+    """Consecutive requests of one kind: number, median size, whether they overlap in time, and the kinds that overlap with them."""
 
     token: Token
     count: int
@@ -72,7 +72,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Situation:
-    """Quantities that determine the number of requests in a phase: stale versions, versions of the table, lost attempts."""
+    """Situation of a client in a phase, which determines its number of requests: stale versions, table versions, lost attempts."""
 
     behind: int = 0
     versions: int = 0
@@ -81,7 +81,7 @@ class Situation:
 
 @dataclass(frozen=True)
 class ObservedStep:
-    """Step of a phase: its number of requests is ``count``, plus each factor times its quantity, rounded down.
+    """Step of a phase. The number of requests is ``count`` plus the sum of each factor times its quantity, rounded down.
 
     ``if_behind`` is the number of requests of a client with a stale version. ``beside`` lists kinds of concurrent requests.
     ``is_exact`` is True if the number is correct for every trial.
@@ -125,7 +125,7 @@ def writes_metadata(operation: str, target: str) -> bool:
 
 
 def mark_metadata(requests: Iterable[RecordedRequest]) -> tuple[RecordedRequest, ...]:
-    """Return requests in which the write of a metadata file stands for the commit to a catalog that the lab does not see."""
+    """Return the requests with each write of a metadata file replaced by the commit to a catalog that the lab cannot observe."""
     return tuple(
         replace(each, event=replace(each.event, detail=IF_MATCH))
         if writes_metadata(each.event.operation, each.event.target)
@@ -135,7 +135,7 @@ def mark_metadata(requests: Iterable[RecordedRequest]) -> tuple[RecordedRequest,
 
 
 def classify(operation: str, service: str, target: str, folder: str | None) -> Token:
-    """Return operation and kind of object of a request, by the name of its object."""
+    """Return the operation and the kind of object of a request, which the object name determines."""
     if service == CATALOG:
         return "request", None
     verb: StepOperation = next((name for prefix, name in _OPERATIONS if operation.startswith(prefix)), "write")
@@ -153,7 +153,7 @@ def classify(operation: str, service: str, target: str, folder: str | None) -> T
 
 
 def split_phases(trial: Trial, folder: str | None) -> dict[ObservedPhase, list[RecordedRequest]]:
-    """Split the requests of a trial at the first data file and at its commit requests; requests for data are omitted.
+    """Split the requests of a trial at the first data file and at the commit requests; requests for data are omitted.
 
     A commit without data files is split at its first write.
     """
@@ -229,7 +229,7 @@ def fit_steps(runs: Sequence[Sequence[Run]], situations: Sequence[Situation]) ->
 
 
 def _fit_runs(runs: Sequence[Sequence[Run]], template: Sequence[Run], situations: Sequence[Situation]) -> list[ObservedStep] | None:
-    """Return a step for each run of the template; None if the order of a trial differs."""
+    """Return a step for each run of requests in the template; None if the order in a trial differs."""
     aligned = [_align(each, template) for each in runs]
     complete = [each for each in aligned if each is not None]
     if len(complete) < len(aligned):
@@ -252,7 +252,7 @@ def _merge(runs: Sequence[Run]) -> list[Run]:
 
 
 def _align(runs: Sequence[Run], template: Sequence[Run]) -> list[Run] | None:
-    """Return a run for each run of the template, empty if it is missing; None if the order differs."""
+    """Return the run of requests for each run in the template, empty if it is missing; None if the order differs."""
     place, found = 0, []
     for wanted in template:
         if place < len(runs) and runs[place].token == wanted.token:

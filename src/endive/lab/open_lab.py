@@ -1,4 +1,4 @@
-"""Open a lab: addresses, credentials, environment for clients, and its recording."""
+"""Open a lab, and provide its addresses, credentials, client environment and recording."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Credentials:
 
 @dataclass(frozen=True)
 class Lab:
-    """Open lab. Clients need its addresses and credentials, which ``environment`` returns as variables."""
+    """Open lab. A running lab. ``environment`` returns the environment variables with the addresses and credentials for clients."""
 
     store_url: str
     catalog_url: str
@@ -78,7 +78,7 @@ class Lab:
 
     @property
     def access_key(self) -> str:
-        """Access key of clients that are identified by their process."""
+        """Access key for clients that are identified by process."""
         return self.credentials[""].access_key
 
     @property
@@ -88,7 +88,7 @@ class Lab:
 
     @property
     def token(self) -> str:
-        """Token of clients that are identified by their process."""
+        """Token for clients that are identified by process."""
         return self.credentials[""].token
 
     def table_config(self, client: str = "") -> dict[str, str]:
@@ -147,7 +147,7 @@ def open_lab(settings: LabSettings, clients: Sequence[str] = (), gate: Gate = pa
     Args:
         settings: Settings of the lab.
         clients: Names of clients with separate credentials.
-        gate: Function that can hold a request before it is served.
+        gate: Function that can delay a request before it is served.
 
     Raises:
         LabError: If PyIceberg is not installed, or the directory cannot be used.

@@ -1,4 +1,4 @@
-"""Format an observed client as a protocol file, with remarks on its exactness."""
+"""Format an observed commit protocol as a protocol file, with comments on its accuracy."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from endive.protocols.reader import parse_protocol
 _CPU_MS = 60.0
 """Longest gap between requests that counts as client CPU time and not as backoff."""
 _LONG_MS = 20_000.0
-"""Total time of lost attempts from which a time limit of the client may be the cause of the abort."""
+"""Total time of lost attempts above which a time limit of the client may be the cause of the abort."""
 _DISCOVERING = ("list", "request", "read")
 _FIXED = {"operation", "object", "bytes", "count"}
-"""Keys of a step with a constant number of requests."""
+"""Keys of a protocol step with a constant number of requests."""
 _ONCE_IF_BEHIND = {"count": 0.995, "per_version_behind": 0.01}
 """Single request of a client with a stale version: 0.995 + 0.01 k, rounded down, is 0 for k = 0 and 1 up to k = 100."""
 
@@ -67,7 +67,7 @@ def protocol_text(observation: Observation, name: str, command: Sequence[str], o
 
 
 def _join_attempts(phases: dict[str, list[dict[str, Any]]], observation: Observation, retries: bool) -> None:
-    """Share the steps of all attempts if a retry has the requests of a first attempt; otherwise restrict them to the first."""
+    """Use the steps of the first attempt for retries if these have the same requests; otherwise, for the first attempt only."""
     first, again = observation.steps["attempt"], observation.steps["after_loss"]
     if first and _are_alike(first, again):
         phases["after_loss"] = []
@@ -126,7 +126,7 @@ def _tables(step: ObservedStep) -> list[dict[str, Any]]:
 
 
 def _pair(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
-    """Pair the requests of two steps as concurrent; None unless both are fixed numbers of requests to the store."""
+    """Pair the requests of two steps as concurrent; None unless both steps make a fixed number of requests to the object store."""
     both = [*first, *second]
     if len(first) != 1 or len(second) != 1 or any(not table.keys() <= _FIXED or "object" not in table for table in both):
         return None
@@ -186,7 +186,7 @@ def _number(value: float) -> float | int:
 
 
 def describe(observation: Observation) -> list[str]:
-    """Return sentences on the observed commits, and on exact and inexact steps."""
+    """Return sentences about the observed commits, and about exact and inexact steps."""
     rivals = sorted({trial.rivals for trial in observation.trials})
     lines = [
         f"Observed in {len(observation.trials)} commits with {', '.join(map(str, rivals))} concurrent commits after the load.",

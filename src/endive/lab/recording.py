@@ -152,7 +152,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class ObservedCommit:
-    """Commit of a client to a table: all attempts to commit one snapshot.
+    """Commit of a client to a table, which consists of all attempts to commit one snapshot.
 
     Attributes:
         client: Client that committed.
@@ -185,9 +185,10 @@ class ObservedCommit:
 
 
 def summarize_commits(requests: Iterable[RecordedRequest]) -> list[ObservedCommit]:
-    """Return the commits of snapshots to tables of the catalog, in the order of their last attempts.
+    """Return the commits of snapshots to tables of the catalog, ordered by last attempt.
 
-    Both Java and Python clients keep the snapshot identifier across attempts, so that attempts of a commit share it.
+    Both Java and Python clients keep the snapshot identifier across attempts, so that all attempts of a commit have the same
+    identifier.
     """
     attempts: dict[int, list[RecordedRequest]] = {}
     metadata: dict[str, list[RecordedRequest]] = {}
@@ -231,7 +232,7 @@ def _summarize(snapshot_id: int, own: Sequence[RecordedRequest], around: Sequenc
 
 
 def _covered_ms(requests: Iterable[RecordedRequest]) -> float:
-    """Return the time in which at least one of the requests was in progress."""
+    """Return the total time during which at least one of the requests was in progress."""
     total, end = 0.0, float("-inf")
     for each in sorted(requests, key=lambda each: each.time_ms):
         total += max(0.0, each.end_ms - max(each.time_ms, end))

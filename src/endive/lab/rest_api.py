@@ -67,7 +67,7 @@ class _Served:
 
 
 class RestApi:
-    """Server of the catalog: network, queue, service, network.
+    """Server of the catalog, which simulates network latency, queue and service times.
 
     Args:
         catalog: Namespaces and tables.
@@ -75,7 +75,7 @@ class RestApi:
         tokens: Valid bearer tokens, with the client of each.
         table_config: Function that returns the properties in the response to a load, by the name of the client.
         report: Function that receives each metrics report.
-        gate: Function that can hold a request before it is served.
+        gate: Function that can delay a request before it is served.
 
     """
 

@@ -1,6 +1,7 @@
-"""Simulate concurrent writers of a real job: the other classes of a configuration commit snapshots at their simulated times.
+"""Simulate writers that are concurrent to a real job: the other classes of a configuration commit snapshots at the simulated times.
 
-The snapshot of a concurrent writer has the manifest list of its parent. It makes real clients lose the race, but adds no data.
+The snapshot of a concurrent writer has the manifest list of its parent snapshot. It adds no data, but makes real clients lose the
+race.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _END_S = 5.0
 
 @dataclass(frozen=True)
 class RivalCommit:
-    """A commit of a simulated transaction: its time, the number of its table, its class, and the operation of its snapshot."""
+    """A commit of a simulated transaction: time, number of the table, workload class, and operation of the snapshot."""
 
     time_ms: float
     table: int
@@ -47,7 +48,7 @@ class RivalCommit:
 def plan_rivals(document: Document, job: str | None = None, seed: int | None = None) -> list[RivalCommit]:
     """Simulate a configuration; return the commits of all classes except the class of the real job, in order of time.
 
-    The job is simulated as well, so that the concurrent writers lose as many races as in production.
+    The real job is simulated as well, so that the concurrent writers lose as many races as in production.
 
     Raises:
         LabError: If there is no such class, or no other class.

@@ -28,7 +28,7 @@ Kind = Literal["read", "write", "conditional"]
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """Effect of a request: its reply, and version and size of the object for the recording."""
+    """Result of a request: the reply, and the version and size of the object for the recording."""
 
     reply: Reply
     version: int = 0
@@ -37,7 +37,7 @@ class _Done:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Planned effect of a request: S3's name of the operation, its object, kind of access and size, and its effect."""
+    """Parsed request: S3 operation, object, kind of access, size, and the function that performs it."""
 
     operation: str
     bucket: str
@@ -55,7 +55,7 @@ class S3Api:
         store: Objects.
         behavior: Latencies and failures.
         access_keys: Valid access keys, with the client of each.
-        gate: Function that can hold a request before it is served.
+        gate: Function that can delay a request before it is served.
         most_bytes: Maximum size of a request body.
 
     """

@@ -27,11 +27,11 @@ _SCHEME = "s3://"
 _MOST_TABLES = 10_000
 _CHANGES = ("added-records", "added-data-files", "deleted-records", "deleted-data-files")
 _EMPTY: TableMetadata = TableMetadataV1.model_construct(last_column_id=-1, schema=Schema())  # type: ignore[call-arg]
-"""Metadata before a staged table is created; its first update sets the format version."""
+"""Metadata of a staged table before it is created; the first update sets the format version."""
 
 
 class CatalogError(Exception):
-    """Error response of the catalog: HTTP status, Iceberg's type, and a message."""
+    """Error response of the catalog: HTTP status, Iceberg error type, and message."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:
         super().__init__(message)
@@ -41,7 +41,7 @@ class CatalogError(Exception):
 
 @dataclass(frozen=True)
 class TableState:
-    """A table: its metadata, also as JSON, the location of its metadata file, and the number of its commits."""
+    """A table: metadata, also as JSON, location of the metadata file, and number of commits."""
 
     metadata: TableMetadata
     content: bytes
@@ -71,7 +71,7 @@ class Commit:
 
     @property
     def change(self) -> str:
-        """Numbers of records and files that the commit adds and deletes, from its snapshot summary."""
+        """Numbers of records and files that the commit adds and deletes, from the snapshot summary."""
         added = self._snapshots()
         summary = added[-1].snapshot.summary if added else None
         properties = {} if summary is None else summary.additional_properties
@@ -219,7 +219,7 @@ class TableCatalog:
                     raise CatalogError(409, "CommitFailedException", str(error)) from None
 
     def commit(self, commits: Sequence[Commit]) -> dict[Identifier, TableState]:
-        """Check requirements, apply updates, and install all tables or none."""
+        """Check requirements, apply updates, and commit all tables atomically."""
         if len({commit.identifier for commit in commits}) != len(commits):
             raise CatalogError(400, "BadRequestException", "A table occurs twice in the transaction.")
         self.check(commits)
@@ -264,7 +264,7 @@ def name_of(identifier: Identifier) -> str:
 
 
 def parse_commit(given: Any, identifier: Identifier | None = None) -> Commit:
-    """Parse the commit to a table; its identifier comes from the address or from the request."""
+    """Parse the commit to a table; the table identifier comes from the URL or from the request."""
     if not isinstance(given, dict):
         raise CatalogError(400, "BadRequestException", "A commit is a JSON object.")
     if identifier is not None:
