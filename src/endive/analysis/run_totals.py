@@ -275,6 +275,6 @@ class RunValues:
 
 
 def waiting_of_counts(commits: Floats, handed: Floats, longest_ms: Floats, widths_ms: Floats) -> Floats:
-    """Return the mean number of waiting file batches from the commits, their file batches and the sum of their longest waits."""
+    """Return the mean number of waiting file batches, from the numbers of commits and batches and the sum of the longest waits."""
     mean = np.divide(longest_ms, commits, out=np.zeros(commits.shape), where=commits > 0)
     return np.asarray(mean * handed / widths_ms)

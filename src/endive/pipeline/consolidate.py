@@ -1,11 +1,11 @@
-"""Consolidate the runs of many experiments into one partitioned Parquet dataset, for tools that need a single table.
+"""Consolidate the runs of many experiments in one partitioned Parquet dataset, for tools that need a single table.
 
     ROOT/consolidated/experiment=NAME/operation_type=OPERATION/part-00000.parquet
 
-No command needs the dataset: metrics are measured from the files of the runs. A part contains whole seeds of one experiment, up to
-about a million rows, with the parameters of the experiment as columns. Each file records the digest of its results and parameters,
-so that a part is written again only if they change. The same runs give the same bytes on every machine. A lock prevents concurrent
-consolidations of a directory.
+No command needs the dataset: metrics are measured from the files of the runs. A part of the dataset contains all rows of some seeds
+of one experiment, up to about a million rows, with the parameters of the experiment as columns. Each file records the digest of its
+results and parameters, so that a part is written again only if they change. The same runs give the same bytes on every machine. A
+lock prevents concurrent consolidations of a directory.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from endive.simulation.rows import RESULT_SCHEMA, parquet_options
 from endive.transaction import OPERATIONS
 
 PART_ROWS = 1_000_000
-"""Number of rows from which a part takes no further seed."""
+"""Number of rows above which no further seed is added to a part."""
 ROW_GROUP_ROWS = 131_072
 ROW_SCHEMA = pa.schema([pa.field("seed", pa.int64()), *(field for field in RESULT_SCHEMA if field.name != "operation_type")])
-"""Columns of a file before the parameters; experiment and operation are in its path."""
+"""Columns of a file before the parameters; experiment and operation are in the path."""
 _FORMAT = 2
 _ROWS_PER_TASK = 2_000_000
 _ROWS_PER_FILE = 20_000
-"""Number of rows that cost as much to copy as a file costs to open."""
+"""Number of rows that take as long to copy as a file takes to open."""
 _NOTE_KEY = b"endive.part"
 _OUTCOME, _OUTCOME_DDL = pa.schema([("outcome", pa.string())]), "outcome string"
 
@@ -71,7 +71,7 @@ class PartNote:
     Attributes:
         digest: Digest of the results and parameters that the part was made of.
         rows: Rows of the part by operation.
-        damaged: Runs that were left out, and why.
+        damaged: Omitted runs, each with the reason.
     """
 
     digest: str
@@ -102,9 +102,9 @@ def consolidate(root: Path, sessions: Sessions, *, tasks: int | None = None, rep
 
     Args:
         root: Directory of experiments.
-        sessions: Creates the Spark session, if anything has to be written.
-        tasks: Number of Spark tasks; by default it follows from the number of rows.
-        report: Called with the number of finished tasks and of all tasks.
+        sessions: Factory of the Spark session, which is created only if anything has to be written.
+        tasks: Number of Spark tasks; by default determined from the number of rows.
+        report: Function that is called with the number of finished tasks and of all tasks.
 
     Raises:
         PipelineError: If there is no finished run, or another consolidation is running.
@@ -205,7 +205,7 @@ def _write_parts(
 
 
 def write_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the parts that the rows describe; runs on executors."""
+    """Write the parts that the rows specify; runs on executors."""
     for text in read_specs(batches):
         spec = _SPEC.validate_json(text)
         outcome: dict[str, Any] = {"experiment": spec.experiment, "number": spec.number, "note": None, "error": None}
@@ -271,7 +271,7 @@ def _read_rows(run: StoredRun) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 
 class _PartWriter:
-    """Writes rows as full row groups, with the parameters of the experiment as further columns."""
+    """Writer of full row groups, which adds the parameters of the experiment as columns."""
 
     def __init__(self, path: Path, parameters: Mapping[str, Value]) -> None:
         self.rows = 0
@@ -291,7 +291,7 @@ class _PartWriter:
             self._flush()
 
     def finish(self, note: PartNote) -> None:
-        """Write the rest and the metadata of the part."""
+        """Write the remaining rows and the metadata of the part."""
         self._flush()
         self._writer.add_key_value_metadata({_NOTE_KEY: json.dumps(asdict(note)).encode()})
         self._writer.close()
@@ -313,7 +313,7 @@ class _PartWriter:
 
 
 def _repeat(value: Value, rows: int) -> pa.Array:
-    """Return a column of one value, encoded as a dictionary, which takes half the time to write."""
+    """Return a dictionary-encoded column with a single value, which takes half the time to write."""
     if isinstance(value, bool):
         return pa.repeat(pa.scalar(value), rows)
     return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), rows), pa.array([value]))

@@ -1,7 +1,7 @@
 """Provide simulated transactions as a DataFrame, without files: ``spark.read.format("endive")``.
 
-Options name a configuration and seeds. The task that simulates a run passes its rows, with the seed, to Spark as Arrow batches. The
-driver handles options only, no rows.
+Options specify a configuration and seeds. Each task simulates runs and passes their rows, with the seed, to Spark as Arrow batches.
+The driver handles only the options, no rows.
 
     register(spark)
     rows = spark.read.format("endive").option("config", "base.toml").option("seeds", "0-99").load()
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 FORMAT = "endive"
 DEFAULT_SEED = 0
-"""Default seed: fixed, because Spark may compute rows again."""
+"""Default seed, which is fixed because Spark may compute rows more than once."""
 SCHEMA = RESULT_SCHEMA.append(pa.field("seed", pa.int64()))
 _SET = "set."
 _OPTIONS = ("config", "path", "toml", "seeds", "set", "partitions")
@@ -74,7 +74,7 @@ class EndiveDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """Return the columns of results, and the seed; check the options, which ``load`` passes."""
+        """Return the columns of results, and the seed; check the options passed by ``load``."""
         _ = self.request
         return spark_ddl(SCHEMA)
 
@@ -84,12 +84,12 @@ class EndiveDataSource(DataSource):
 
     @cached_property
     def request(self) -> Request:
-        """Request of the options. Spark sends it to tasks, so that a later change of the file has no effect."""
+        """Request that the options describe. Spark sends it to tasks, so that later changes of the file have no effect."""
         return parse_options(self.options)
 
 
 class EndiveReader(DataSourceReader):
-    """Simulates on executors."""
+    """Reader that simulates on executors."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -107,7 +107,7 @@ class EndiveReader(DataSourceReader):
 
 
 def parse_options(options: Mapping[str, str]) -> Request:
-    """Return the request of some options. Raises ConfigError, which names all problems."""
+    """Return the request that the options describe. Raises ConfigError, which names all problems."""
     unknown = [key for key in options if key not in _OPTIONS and not key.startswith(_SET)]
     if unknown:
         problems = [Problem(key, f"unknown option; {nearest(key, (*_OPTIONS, 'set.KEY'))}") for key in unknown]
@@ -166,14 +166,14 @@ def _wrong(option: str, message: str) -> ConfigError:
 
 
 class _ReaderLeftError(Exception):
-    """The reader needs no more rows."""
+    """Raised in the engine if the reader needs no more rows."""
 
 
 def stream_batches(config: SimulationConfig) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a run in batches, of which only a few exist at a time.
+    """Yield the rows of a run in batches, with only a few batches in memory at a time.
 
-    The engine pushes rows and Spark pulls them, so the engine runs in a separate thread. If the reader stops early (a LIMIT),
-    the run ends with its next batch.
+    The engine runs in a separate thread, because it pushes rows while Spark pulls them. If the reader stops early (for example,
+    because of a LIMIT), the run ends with the next batch.
     """
     handed: Queue[pa.RecordBatch | BaseException | None] = Queue(maxsize=1)
     left = threading.Event()

@@ -4,10 +4,10 @@
     NAMESPACE.TABLE_metrics        metrics of each run, class and operation
     NAMESPACE.TABLE_runs           the runs, with the parameters of their experiment; a run is listed after its rows are committed
 
-Tasks write one Parquet file per run; the driver adds the files of a table in one commit. A run is in a table or not, by its
-experiment and seed, which determine its rows. Several drivers may write at once: after a lost race, a driver reads the list of
-runs again. Automatic retries of PyIceberg are off, because they would repeat a commit without that check. Files of a driver that is
-killed before its commit belong to no snapshot, and are removed like other orphan files.
+Tasks write one Parquet file per run; the driver adds the files of a table in one commit. Runs are identified by experiment and
+seed, which determine their rows, so that each run is added once. Several drivers may write at once: after a lost race, a driver
+reads the list of runs again. PyIceberg's automatic retries are disabled, because they would repeat a commit without reading the
+list again. Files of a driver that is killed before its commit belong to no snapshot, and are removed like other orphan files.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ RUNS_SCHEMA = pa.schema(
 _NO_RETRIES = {"commit.retry.num-retries": "0"}
 _ATTEMPTS = 50
 _ALREADY_EXISTS = "already exists"
-"""Error of the driver that is second to create the tables of a new SQL catalog; they are there when it tries again."""
+"""Error of a driver that creates the tables of a new SQL catalog at the same time as another one; a second try finds the tables."""
 _WAIT_SECONDS = 0.1
 _ROWS_PER_TASK = 2_000_000
 _ROWS_PER_FILE = 20_000
@@ -66,7 +66,7 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True)
 class TableTarget:
-    """Catalog, namespace and first part of the names of the tables."""
+    """Catalog, namespace and prefix of the names of the tables."""
 
     catalog: str
     namespace: str
@@ -149,8 +149,8 @@ def export_study(
         root: Directory of experiments.
         target: Names of the tables.
         catalog: Catalog of the tables.
-        sessions: Creates the Spark session, or the threads, that write and measure.
-        report: Called with the number of finished tasks and of all tasks.
+        sessions: Factory of the Spark session, or of the threads, that write and measure.
+        report: Function that is called with the number of finished tasks and of all tasks.
 
     Raises:
         PipelineError: If there is no finished run, or a table cannot be written.
@@ -219,7 +219,7 @@ def _open_table(catalog: Catalog, name: str, schema: pa.Schema, partitions: Sequ
 
 
 def _commit(catalog: Catalog, name: str, prepare: Callable[[Table], Callable[[Transaction], None] | None]) -> Table:
-    """Commit the change that ``prepare`` makes of a table's current state, and prepare it again after a lost race.
+    """Commit the change that ``prepare`` derives from the current state of a table; derive it again after a lost race.
 
     ``prepare`` returns None if nothing has to change.
     """
@@ -241,7 +241,7 @@ def _commit(catalog: Catalog, name: str, prepare: Callable[[Table], Callable[[Tr
 
 
 def _add_files(catalog: Catalog, name: str, files: Mapping[Key, str]) -> int:
-    """Add the files of runs that the table does not have yet, delete the others, and return how many were added."""
+    """Add the files of runs that the table does not contain yet, delete the other files, and return the number of added runs."""
 
     def prepare(table: Table) -> Callable[[Transaction], None] | None:
         present = list_runs(table)
@@ -257,7 +257,7 @@ def _add_files(catalog: Catalog, name: str, files: Mapping[Key, str]) -> int:
 
 
 def _replace_rows(catalog: Catalog, name: str, rows: pa.Table, partitions: Sequence[str]) -> None:
-    """Replace the rows of the experiments of a table, unless they are the same."""
+    """Replace the rows of the experiments in a table, unless they are unchanged."""
     from pyiceberg.expressions import In
 
     _open_table(catalog, name, rows.schema, partitions)
@@ -323,7 +323,7 @@ def _write_files(
 
 
 def write_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the files of the runs that the rows describe; runs on executors."""
+    """Write the files of the runs that the rows specify; runs on executors."""
     for text in read_specs(batches):
         spec = _SPEC.validate_json(text)
         outcome = {"experiment": spec.experiment, "seed": spec.seed, "path": spec.path, "problem": _write_file(spec)}
@@ -331,7 +331,7 @@ def write_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _write_file(spec: FileSpec) -> str | None:
-    """Copy the rows of a run to a data file; return why the run cannot be used, if it cannot."""
+    """Copy the rows of a run to a data file; return the reason if the run cannot be used."""
     from pyiceberg.io import load_file_io
 
     run = StoredRun(run_directory(Path(spec.root) / spec.experiment, spec.seed))

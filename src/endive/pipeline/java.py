@@ -22,14 +22,14 @@ _AUTO_ARCHIVE_JAVA = 19
 
 
 class NoJavaError(RuntimeError):
-    """No Java runtime that Spark supports is installed."""
+    """Raised if no Java runtime that Spark supports is installed."""
 
 
 def java_home() -> Path:
-    """Return the home of a Java runtime that Spark supports.
+    """Return the home directory of a Java runtime that Spark supports.
 
     Raises:
-        NoJavaError: If there is none.
+        NoJavaError: If there is no such runtime.
     """
     for home in _installed():
         version = _recorded_version(home) or java_version(home / "bin" / "java")
@@ -50,8 +50,8 @@ def java_version(java: Path) -> int | None:
 def class_archive_options(home: Path) -> list[str]:
     """Return options that let the JVM load Spark's classes from an archive, which it writes when it first exits.
 
-    This halves the CPU time of starting Spark. An archive that does not fit the JVM is ignored. Java 19 and newer replaces it;
-    before, the archive is written once.
+    This halves the CPU time of starting Spark. An archive that does not fit the JVM is ignored. Java 19 and newer then replaces the
+    archive; older versions write it only once.
     """
     version = _recorded_version(home)
     try:
@@ -85,7 +85,7 @@ def _recorded_version(home: Path) -> int | None:
 
 
 def _run_version(java: Path) -> str:
-    """Return the version and the settings that a java program prints; nothing if it does not run."""
+    """Return the version and the settings that a java program prints; empty if it cannot be run."""
     command = [str(java), "-XshowSettings:properties", "-version"]
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stderr
@@ -94,7 +94,7 @@ def _run_version(java: Path) -> str:
 
 
 def _installed() -> list[Path]:
-    """Return the homes that JAVA_HOME and the PATH lead to."""
+    """Return the Java homes that JAVA_HOME and PATH refer to."""
     homes = [Path(os.environ["JAVA_HOME"])] if os.environ.get("JAVA_HOME") else []
     program = shutil.which("java")
     if program is not None:
@@ -133,7 +133,7 @@ exec "{java}" "$@"
 
 
 def _write(path: Path, text: str, mode: int) -> None:
-    """Write a file unless it has this text."""
+    """Write a file unless it already has this content."""
     if not path.is_file() or path.read_text() != text:
         with whole_file(path) as temporary:
             temporary.write_text(text)

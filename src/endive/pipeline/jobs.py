@@ -1,7 +1,7 @@
-"""Run tasks on Spark, or in threads of this process: specifications in, small rows out.
+"""Run tasks on Spark, or in threads of this process. Tasks take specifications and return small rows.
 
-A function on executors runs the tasks, each a list of specifications. Its rows are returned as an Arrow table, so callers must keep
-them few: one row per file or per run, never one per transaction.
+A function on executors runs the tasks, each a list of specifications. The rows that it returns are collected in an Arrow table, so
+there must be few: one row per file or per run, never one per transaction.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Report = Callable[[int, int], None]
-"""Receives the number of finished tasks and of all tasks."""
+"""Function that receives the number of finished tasks and of all tasks."""
 Spec = str
 """A specification of work for a task, as JSON text."""
 T = TypeVar("T")
@@ -35,7 +35,7 @@ _POLL_SECONDS = 0.25
 
 @dataclass(frozen=True)
 class LocalThreads:
-    """Runs tasks in threads of this process, for studies that are too small for Spark; the compiled engine releases the lock.
+    """Threads of this process that run tasks, for studies that are too small for Spark. The compiled engine releases Python's lock.
 
     Attributes:
         workers: Number of concurrent tasks.
@@ -50,7 +50,7 @@ def spark_ddl(schema: pa.Schema) -> str:
 
 
 def deal(specs: Sequence[Spec], weights: Sequence[float], tasks: int) -> list[list[Spec]]:
-    """Distribute specifications over tasks of about equal weight, the heaviest task first."""
+    """Distribute specifications over tasks of about equal cost, the costliest task first."""
     loads = [0.0] * max(1, min(tasks, len(specs)))
     hands: list[list[Spec]] = [[] for _ in loads]
     for weight, index in sorted(((weight, index) for index, weight in enumerate(weights)), key=lambda pair: (-pair[0], pair[1])):
@@ -62,12 +62,12 @@ def deal(specs: Sequence[Spec], weights: Sequence[float], tasks: int) -> list[li
 
 
 def count_tasks(spark: SparkSession | LocalThreads, weight: float, weight_per_task: float) -> int:
-    """Return the number of tasks that keeps all cores busy at little overhead per task."""
+    """Return a number of tasks that keeps all cores busy with little overhead per task."""
     return max(cores(spark), int(-(-weight // weight_per_task)))
 
 
 def cores(spark: SparkSession | LocalThreads) -> int:
-    """Return the number of cores that Spark has, or of threads."""
+    """Return the number of cores of Spark, or of threads."""
     if isinstance(spark, LocalThreads):
         return spark.workers
     try:
@@ -79,7 +79,7 @@ def cores(spark: SparkSession | LocalThreads) -> int:
 def run_tasks(
     spark: SparkSession | LocalThreads, tasks: Sequence[Sequence[Spec]], work: TaskFunction, ddl: str, report: Report | None
 ) -> pa.Table:
-    """Return the rows that ``work`` makes of the tasks. Raises PipelineError if a task fails permanently."""
+    """Return the rows that ``work`` returns for the tasks. Raises PipelineError if a task fails permanently."""
     if isinstance(spark, LocalThreads):
         return _run_in_threads(spark, tasks, work, report)
     frame = repartition_by_task(spark, make_task_table(tasks), len(tasks)).mapInArrow(work, ddl)
@@ -112,7 +112,7 @@ def make_task_table(tasks: Sequence[Sequence[Spec]]) -> pa.Table:
 
 
 def repartition_by_task(spark: SparkSession, specs: pa.Table, tasks: int) -> DataFrame:
-    """Create a frame with a partition for each ``task``, in order, so that the first tasks start first.
+    """Create a DataFrame with a partition for each ``task``, in order, so that the first tasks start first.
 
     Spark accepts an Arrow table directly; Python rows would cost 1.5 s in the first job of a session. With one
     row per task and one core per row, Spark partitions them in this way by itself.
@@ -124,7 +124,7 @@ def repartition_by_task(spark: SparkSession, specs: pa.Table, tasks: int) -> Dat
 
 
 def collect_arrow(frame: DataFrame) -> pa.Table:
-    """Return the rows of a small frame."""
+    """Return the rows of a small DataFrame."""
     try:
         return frame.toArrow()
     except Exception as error:
@@ -146,7 +146,7 @@ def summarize_error(error: Exception) -> str:
 
 
 def read_specs(batches: Iterator[pa.RecordBatch]) -> Iterator[Spec]:
-    """Yield the specifications that a task gets."""
+    """Yield the specifications of a task."""
     for batch in batches:
         for text in batch.column("specs").to_pylist():
             yield from json.loads(text)

@@ -1,7 +1,7 @@
 """Measure the metrics of a directory of experiments by Spark tasks, from the files of the runs.
 
-A task reduces every run of a unit to a few rows; only those reach the driver, which estimates over seeds and writes the tables
-``by_run``, ``by_experiment``, ``saturation``, ``distributions`` and ``over_time``, as Parquet and CSV.
+A task reduces every run of a measurement unit to a few rows. Only these rows are sent to the driver, which computes estimates over
+seeds and writes the tables ``by_run``, ``by_experiment``, ``saturation``, ``distributions`` and ``over_time``, as Parquet and CSV.
 ``docs/explanation/statistics.md`` has the definitions.
 """
 
@@ -41,7 +41,7 @@ Sessions = Callable[[], "AbstractContextManager[SparkSession | LocalThreads]"]
 """Factory of the Spark session, or of the threads, that do the work."""
 _ROWS_PER_TASK = 4_000_000
 _ROWS_PER_RUN = 50_000
-"""Number of rows that cost as much to measure as a run costs to open."""
+"""Number of rows that take as long to measure as a run takes to open."""
 _DAMAGE = "damage"
 _TASK_SCHEMA = MEASURED_SCHEMA.append(pa.field(_DAMAGE, pa.string()))
 _UNIT = TypeAdapter(MeasureUnit)
@@ -50,7 +50,7 @@ _OPTIONS = TypeAdapter(MetricsOptions)
 
 @dataclass(frozen=True)
 class MeasuredStudy:
-    """Metrics of a directory of experiments, the inventory that they cover, and the skipped runs."""
+    """Metrics of a directory of experiments, the inventory of the measured runs, and the skipped runs."""
 
     inventory: Inventory
     metrics: Metrics
@@ -58,7 +58,7 @@ class MeasuredStudy:
 
 @dataclass(frozen=True)
 class StudyTables:
-    """Tables of metrics by the name of their view, and the inventory that they cover."""
+    """Tables of metrics by view name, and the inventory of the measured runs."""
 
     inventory: Inventory
     tables: dict[str, pa.Table]
@@ -75,14 +75,14 @@ def measure_study(
     """Measure the finished runs of a directory and write the tables.
 
     Args:
-        spark: Session that measures, or threads of this process.
+        spark: Spark session, or threads of this process.
         root: Directory of experiments.
         options: Options of measuring.
-        tasks: Number of Spark tasks; by default it follows from the number of rows.
-        report: Called with the number of finished tasks and of all tasks.
+        tasks: Number of Spark tasks; by default determined from the number of rows.
+        report: Function that is called with the number of finished tasks and of all tasks.
 
     Raises:
-        PipelineError: If no run can be used, or the options leave nothing of a run.
+        PipelineError: If no run can be used, or warm-up and cool-down leave nothing of a run.
     """
     taken = take_inventory(root)
     check_options(taken, options)
@@ -93,7 +93,7 @@ def assemble_study(root: Path, options: MetricsOptions) -> MeasuredStudy | None:
     """Write the tables from rows that the tasks of a sweep have measured; None if some runs still have to be measured.
 
     Raises:
-        PipelineError: If there is no finished run, or the options leave nothing of a run.
+        PipelineError: If there is no finished run, or warm-up and cool-down leave nothing of a run.
     """
     taken = take_inventory(root)
     check_options(taken, options)
@@ -109,7 +109,7 @@ def _complete_study(
     taken: Inventory,
     measure: Callable[[list[MeasureUnit]], tuple[pa.Table, list[tuple[str, int, str]]]],
 ) -> MeasuredStudy:
-    """Measure the units that have no rows yet, and write the tables."""
+    """Measure the measurement units that have no rows yet, and write the tables."""
     units = plan_measuring(root, taken, options)
     known = [read_unit(unit) for unit in units]
     missing = [unit for unit, rows in zip(units, known, strict=True) if rows is None]
@@ -131,8 +131,8 @@ def current_tables(root: Path, sessions: Sessions, asked: MetricsOptions | None 
 
     Args:
         root: Directory of experiments.
-        sessions: Creates the Spark session, if one is needed.
-        asked: Options of measuring; by default those of the last time.
+        sessions: Factory of the Spark session, which is created only if needed.
+        asked: Options of measuring; by default the options of the last measurement.
 
     Raises:
         PipelineError: If no run can be used.
@@ -161,7 +161,7 @@ def last_options(root: Path) -> MetricsOptions:
 
 
 def load_tables(root: Path) -> dict[str, pa.Table]:
-    """Read the tables, by the name of their view."""
+    """Read the tables, by view name."""
     tables = read_tables(root)
     if tables is None:
         raise PipelineError(f"{root}: its tables of metrics are damaged; run `endive metrics {root}` to create them again")
@@ -169,7 +169,7 @@ def load_tables(root: Path) -> dict[str, pa.Table]:
 
 
 def _basis(taken: Inventory, options: MetricsOptions) -> dict[str, Any]:
-    """Return the inputs of the tables: tables are current as long as these are unchanged."""
+    """Return a description of the inputs of the tables. Tables are current as long as it does not change."""
     return {"version": metrics_version(), "inventory": taken.digest(), "options": asdict(options)}
 
 
@@ -181,7 +181,7 @@ def _is_current(state: dict[str, Any], taken: Inventory, options: MetricsOptions
 def _measure_units(
     spark: SparkSession | LocalThreads, units: list[MeasureUnit], inventory: Inventory, tasks: int | None, report: Report | None
 ) -> tuple[pa.Table, list[tuple[str, int, str]]]:
-    """Return a row for each run, class and operation, and for their totals, in any order; and the damaged runs."""
+    """Return a row for each run, class and operation, and for totals, in any order, and the damaged runs."""
     weights = [
         sum(inventory.experiments[name].rows + float(_ROWS_PER_RUN) * len(seeds) for name, seeds in unit.experiments.items())
         for unit in units
@@ -195,7 +195,7 @@ def _measure_units(
 
 
 def measure_units(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Measure the units that the rows describe; runs on executors."""
+    """Measure the measurement units that the rows specify; runs on executors."""
     for spec in read_specs(batches):
         unit = _UNIT.validate_json(spec)
         measured = measure_unit(unit)

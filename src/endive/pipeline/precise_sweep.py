@@ -1,8 +1,8 @@
-"""Sweeps with a precision: a job for the pilot of all points, then jobs for the points that need more seeds.
+"""Run sweeps with a precision: first the pilot of all points, then the points that need more seeds.
 
 After each job the points are measured as ``endive metrics`` measures them, and ``analysis.replication_rule`` determines the number
-of seeds of each point. Scenarios at one point are compared seed by seed, so they get the same number. The state is on disk:
-finished seeds count, and a sweep that was stopped continues with them.
+of seeds of each point. Scenarios at one point are compared seed by seed, so they get the same number of seeds. The state is on
+disk: finished seeds count, and a sweep that was stopped continues with them.
 """
 
 from __future__ import annotations
@@ -34,15 +34,14 @@ def plan_more_seeds(
     """Measure the finished runs of a plan with a precision, and add the seeds that its points need.
 
     Args:
-        sessions: Makes the Spark session, or the threads, that measure what no task has measured.
+        sessions: Factory of the Spark session, or of the threads, for runs that no task has measured.
         plan: Plan whose runs are finished.
         root: Directory of experiments.
-        subjects: Metrics whose intervals are to be narrow.
-        options: Options of measuring; by default those of the last time.
+        subjects: Metrics that the precision applies to.
+        options: Options of measuring; by default the options of the last measurement.
 
-    Returns:
-        The plan with the seeds of each point, which is the same if no point needs more, and the widths of each point by the hash of
-        its experiment.
+    Returns: The plan with the seeds of each point, which is unchanged if no point needs more, and the widths of each point by
+    experiment hash.
     """
     precision = plan.precision
     if precision is None:
@@ -63,7 +62,7 @@ def plan_more_seeds(
 
 
 def _group_rows(rows: Rows, points: Mapping[str, SweepPoint]) -> dict[str, dict[int, list[Mapping[str, Any]]]]:
-    """Return the rows of metrics of each point by seed."""
+    """Return the rows of metrics of each point, by seed."""
     found: dict[str, dict[int, list[Mapping[str, Any]]]] = {point.experiment: {} for point in points.values()}
     for row in rows:
         if row["experiment"] in points:

@@ -30,7 +30,7 @@ def transactions(spark: SparkSession, root: Path, inventory: Inventory) -> DataF
     """Return the rows of all runs, with experiment, seed and parameters; null for parameters that an experiment does not have.
 
     Raises:
-        PipelineError: If the rows of a run were not all kept.
+        PipelineError: If not all rows of a run were kept.
     """
     inventory.require_rows(root)
     from pyspark.sql import functions as F  # noqa: N812
@@ -58,7 +58,7 @@ def parameters_table(inventory: Inventory) -> pa.Table:
 
 
 def open_views(spark: SparkSession, root: Path, inventory: Inventory, sql: str) -> None:
-    """Create the views that a query names."""
+    """Create the views that a query refers to."""
     is_whole = all(run.rows_kept == "all" for each in inventory.experiments.values() for run in each.runs)
     if is_whole or _NAMES_ROWS.search(sql):
         transactions(spark, root, inventory).createOrReplaceTempView("transactions")
@@ -67,7 +67,7 @@ def open_views(spark: SparkSession, root: Path, inventory: Inventory, sql: str) 
 
 
 def query(spark: SparkSession, root: Path, inventory: Inventory, sql: str, limit: int) -> tuple[pa.Table, bool]:
-    """Return the rows of a query, at most ``limit``, and whether there are more.
+    """Return at most ``limit`` rows of a query, and whether there are more.
 
     Raises:
         PipelineError: If Spark rejects the query.

@@ -1,6 +1,6 @@
-"""Start Spark sessions: quiet on the console, local by default, stopped at the end of a block.
+"""Start Spark sessions that are local by default, do not log to the console, and are stopped at the end of a block.
 
-A session starts in a thread of its own, so that other work can be done meanwhile. All of it uses public interfaces of pyspark
+Sessions start in a separate thread, so that other work can be done meanwhile. The module uses only public interfaces of pyspark
 (tested with 4.3): ``SparkSession.builder``, ``SparkContext(gateway=...)`` and ``launch_gateway``, whose ``popen_kwargs`` keep the
 output of the JVM off the terminal.
 """
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCAL_MASTER = "local[*,4]"
-"""All cores; a task that fails is tried up to four times, as on a cluster."""
+"""Local master with all cores, on which a failed task is tried up to four times, as on a cluster."""
 PYSPARK_BOUNDS = ("4.3", "5")
-"""Oldest supported release of pyspark, and the first that is not supported any more."""
+"""Oldest supported release of pyspark, and the first unsupported later release."""
 RESPONSE_SECONDS = 15.0
 """Longest wait for the first response of a master or a server."""
 _DRIVER_MEMORY_SHARE = 0.25
@@ -44,7 +44,7 @@ _PY4J_NOISE = " while sending command."
 
 
 class SessionError(RuntimeError):
-    """Spark could not be reached or started."""
+    """Raised if Spark cannot be reached or started."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class SparkOptions:
         master: Master URL of Spark.
         remote: Address of a Spark Connect server.
         ship_code: Send the package to executors that do not have it installed.
-        settings: Further settings of Spark, which override those of Endive.
+        settings: Further Spark settings, which override Endive's settings.
     """
 
     master: str | None = None
@@ -84,7 +84,7 @@ class StartingSession:
         return self._options.is_local
 
     def begin(self) -> None:
-        """Start the session in the background, unless it was started before."""
+        """Start the session in the background, unless it has already been started."""
         if self._session is None:
             start = _connect if self._options.remote else _start
             self._session = self._pool.submit(start, self._options, self._app, self._folder)
@@ -166,7 +166,7 @@ def _connect(options: SparkOptions, app: str, folder: Path) -> SparkSession:
 
 
 def _wait_for_server(remote: str) -> None:
-    """Wait until the server responds; the client itself would wait for 10 min."""
+    """Wait until the server responds, because the client itself would wait for 10 min."""
     try:
         grpc: Any = importlib.import_module("grpc")
     except ImportError:
@@ -221,7 +221,7 @@ _jvms: list[Any] = []
 
 
 def _prepare_pyspark() -> None:
-    """Check the release of pyspark and suppress its noise.
+    """Check the release of pyspark and suppress log noise.
 
     Raises:
         SessionError: If the release is not supported.
@@ -244,7 +244,7 @@ def _is_no_noise(record: logging.LogRecord) -> bool:
 
 
 def _parse_version(text: str) -> tuple[int, ...]:
-    """Return major and minor number of a release."""
+    """Return the major and minor version of a release."""
     return tuple(int(number) for number in re.findall(r"\d+", text)[:2])
 
 
@@ -266,7 +266,7 @@ def _check_master(master: str) -> None:
 
 
 def _set_environment(master: str) -> Path:
-    """Let Spark find Java and this Python; return the home of that Java."""
+    """Set the environment variables with which Spark finds Java and this Python; return the Java home."""
     java = java_home()
     os.environ["JAVA_HOME"] = str(java)
     os.environ["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
@@ -300,13 +300,13 @@ def _settings(options: SparkOptions, folder: Path, java: Path) -> dict[str, str]
 
 
 def driver_memory_mib() -> int:
-    """Return the memory of the driver: a quarter of the machine's memory, within bounds. The driver keeps no rows."""
+    """Return the memory of the driver: a quarter of the machine's memory, within bounds. The driver does not hold rows."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
     return int(min(max(total * _DRIVER_MEMORY_SHARE, _LEAST_MEMORY_MIB), _MOST_MEMORY_MIB))
 
 
 def _java_options(options: SparkOptions, folder: Path, java: Path) -> list[str]:
-    """Return the options of the driver's JVM: a quick start, and a log that goes to a file."""
+    """Return the options of the driver's JVM, for a quick start and a log file."""
     log = folder / "log4j2.properties"
     log.write_text(
         "rootLogger.level = warn\n"

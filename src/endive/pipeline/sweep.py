@@ -1,7 +1,8 @@
-"""Run sweeps on Spark: the unfinished runs of a plan, the costliest first, cheap ones in chunks.
+"""Run sweeps on Spark: the unfinished runs of a plan, the costliest first, with several cheap runs per task.
 
-A task that simulates all runs of a unit also measures them, from the files that it has just written, so that metrics and reports
-need no second job. Units that would keep other cores waiting are divided, and measured by ``endive metrics`` or ``endive report``.
+A task that simulates all runs of a measurement unit also measures them, from the files that it has just written, so that metrics
+and reports need no second job. Units that would keep other cores waiting are divided over tasks, and measured by ``endive metrics``
+or ``endive report``.
 
 All state is on disk: a run is finished when its results exist with their checksum, so a sweep can be killed at any time and started
 again. Tasks write results to files; results never pass through Spark. A run that fails is reported with its error, and the other
@@ -40,10 +41,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SECONDS_PER_TASK = 2.0
-"""Smallest work of a task; the overhead of a Spark task is about 50 ms."""
+"""Minimum work per task, in CPU seconds; the overhead of a Spark task is about 50 ms."""
 TASKS_PER_CORE = 4
 _LARGEST_SHARE = 1.5
-"""Largest cost of a unit that is not divided into several tasks, as a multiple of the mean cost per core."""
+"""Maximum cost of a measurement unit that is not divided into several tasks, as a multiple of the mean cost per core."""
 _OUTCOME_DDL = "experiment string, seed long, state string, rows long, seconds double, error string"
 _OUTCOME_SCHEMA = pa.schema(
     [
@@ -74,7 +75,7 @@ class RunSpec:
 
 @dataclass(frozen=True)
 class KeepSpec:
-    """Unit of a scratch directory that a task measures, and whose runs it moves to their place with the rows that are kept."""
+    """Measurement unit in a scratch directory: a task measures it and moves the runs, with the rows to keep, to their directory."""
 
     target: str
     unit: MeasureUnit
@@ -86,7 +87,7 @@ _SPEC: TypeAdapter[RunSpec | MeasureUnit | KeepSpec] = TypeAdapter(RunSpec | Mea
 
 @dataclass(frozen=True)
 class Piece:
-    """Runs that one task simulates, and the unit that it measures then."""
+    """Runs that one task simulates, and the measurement unit that it measures afterwards."""
 
     runs: tuple[PlannedRun, ...]
     unit: MeasureUnit | None = None
@@ -99,7 +100,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a sweep: finished runs, and their share of the total cost."""
+    """Progress of a sweep: finished runs, and their fraction of the total cost."""
 
     done: int
     total: int
@@ -107,7 +108,7 @@ class Progress:
 
 
 class ProgressMonitor:
-    """Counts the planned runs that have results, and reports them."""
+    """Monitor that counts the planned runs that have results, and reports the progress."""
 
     def __init__(self, work: Work, root: Path, report: Callable[[Progress], None]) -> None:
         self._report = report
@@ -116,7 +117,7 @@ class ProgressMonitor:
         self._pending = {StoredRun(run.directory(root)).results: run.effort.cpu_seconds for run in work.todo}
 
     def update(self) -> None:
-        """Count the results that have appeared, and report."""
+        """Count the new results, and report the progress."""
         for file in [file for file in self._pending if file.exists()]:
             del self._pending[file]
         share = 1.0 - sum(self._pending.values()) / self._effort
@@ -124,7 +125,7 @@ class ProgressMonitor:
 
 
 def divide_pieces(pieces: Sequence[Piece], cores: int) -> list[list[Piece]]:
-    """Divide pieces into tasks of about equal cost, the costliest first; cheap ones share a task."""
+    """Distribute groups of runs over tasks of about equal cost, the costliest first; a task may have several cheap groups."""
     ordered = sorted(pieces, key=lambda piece: (-piece.cpu_seconds, piece.runs[0].point.experiment, piece.runs[0].seed))
     total = sum(piece.cpu_seconds for piece in ordered)
     size = max(SECONDS_PER_TASK, min(total / (cores * TASKS_PER_CORE), 10 * SECONDS_PER_TASK))
@@ -140,9 +141,10 @@ def divide_pieces(pieces: Sequence[Piece], cores: int) -> list[list[Piece]]:
 
 
 def plan_pieces(work: Work, root: Path, cores: int) -> list[Piece]:
-    """Group runs by the units that are measured together; divide units that are too large for one task.
+    """Group runs by measurement unit; divide units that are too large for one task.
 
-    If rows are not kept, all runs of a unit are simulated, and a divided unit has a piece without runs, for a second job.
+    If rows are not kept, all runs of a unit are simulated, and a divided unit gets a group without runs, which a second job
+    measures.
     """
     runs = work.todo
     points = {point.directory(root).name: point for point in work.points}
@@ -170,10 +172,10 @@ def plan_pieces(work: Work, root: Path, cores: int) -> list[Piece]:
 
 
 def _experiments_after(planned: Mapping[str, Sequence[PlannedRun]], root: Path) -> dict[str, Experiment]:
-    """Return the experiments of a directory after the planned runs."""
+    """Return the experiments that a directory will contain after the planned runs."""
     try:
         found = dict(take_inventory(root).experiments)
-    except PipelineError:  # there is nothing yet
+    except PipelineError:  # no experiment exists yet
         found = {}
     for name, runs in planned.items():
         point = runs[0].point
@@ -205,11 +207,11 @@ def run_sweep(
     """Run the unfinished runs of a plan.
 
     Args:
-        spark: Session that runs it, or threads of this process.
-        work: The runs to do.
+        spark: Spark session, or threads of this process.
+        work: Unfinished runs.
         root: Directory of experiments.
-        tasks: Number of tasks; by default it follows from the effort.
-        monitor: Updated during the runs.
+        tasks: Number of tasks; by default determined from the estimated cost.
+        monitor: Monitor, which is updated during the runs.
 
     Returns:
         The outcomes, by experiment and seed.
@@ -245,7 +247,7 @@ def simulate_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 
 def complete_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run the specifications without results, and measure the units that are then complete."""
+    """Run the specifications that have no results, and measure the measurement units that are then complete."""
     for text in read_specs(batches):
         spec = _SPEC.validate_json(text)
         if isinstance(spec, MeasureUnit):
@@ -265,7 +267,10 @@ def _to_batch(outcomes: Iterable[Outcome]) -> pa.RecordBatch:
 
 
 def _keep(spec: KeepSpec) -> Iterator[Outcome]:
-    """Measure a unit of the scratch directory and move its runs; yield failures. The runs stay there if one of them failed."""
+    """Measure the runs of a measurement unit in the scratch directory and move them to the study; yield failures.
+
+    If a run failed, all runs of the unit stay in the scratch directory.
+    """
     root, scratch = Path(spec.target), Path(spec.unit.root)
     try:
         measured = measure_unit(spec.unit, is_checked=True)

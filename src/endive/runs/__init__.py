@@ -1,1 +1,1 @@
-"""A run on disk: identity, location and names of its files, their content, and their integrity."""
+"""Define a run on disk: identity, locations and names of files, their content, and their integrity."""

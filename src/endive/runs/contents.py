@@ -1,6 +1,6 @@
 """Check that the files of a run are unchanged output of the model: checksums, schema, row invariants, counts and trace.
 
-Also that the configuration of an experiment is the one that its name and its runs have.
+Also check that the configuration of an experiment matches the hash in its name and the records of its runs.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from endive.workload.arrivals import kind_of
 ROW_GROUP_ROWS = 131_072
 _BYTES_PER_EVENT = 2_000
 _SUMMED = ("duration_ms", "total", "by_class_and_operation")
-"""Entries of a summary that are sums over the rows."""
+"""Entries of a summary that equal sums over the rows."""
 _WITH_VERSIONS = ("catalog_read", "commit", "answer_lost")
 _VERSIONS = r"\A(?:[0-9]{1,15}:[0-9]{1,15}(?: |\z))*\z"
 
 
 class UnsoundError(ValueError):
-    """A file of a run that is not valid output of the model; the message contains the reason."""
+    """Raised if a file of a run is not valid output of the model; the message contains the reason."""
 
 
 def structure_problem(run: StoredRun) -> str | None:
@@ -57,7 +57,7 @@ def structure_problem(run: StoredRun) -> str | None:
 
 
 def results_problem(run: StoredRun) -> str | None:
-    """Return why the results of a run cannot be trusted; None if they can. Reads all rows."""
+    """Return the reason why the results of a run are not valid; None if they are. Reads all rows."""
     problem = structure_problem(run)
     if problem is not None:
         return problem
@@ -88,7 +88,7 @@ def results_problem(run: StoredRun) -> str | None:
 
 
 def _compare_summary(key: str, found: Any, own: Any) -> None:
-    """Raise UnsoundError if a value of a summary differs from that of the rows; sums of times may differ by rounding."""
+    """Raise UnsoundError if a value in a summary differs from the rows; sums of times may differ by rounding."""
     if isinstance(own, dict) and isinstance(found, dict):
         for name in sorted(own.keys() | found.keys()):
             _compare_summary(f"{key}.{name}", found.get(name), own.get(name))
@@ -105,7 +105,7 @@ def _compare_summary(key: str, found: Any, own: Any) -> None:
 
 
 def _check_total(total: Mapping[str, Any], rows: int) -> None:
-    """Raise UnsoundError if a summary does not count the rows that were recorded."""
+    """Raise UnsoundError if the counts in a summary differ from the number of recorded rows."""
     if total["transactions"] != rows:
         raise UnsoundError(f"its summary has {total['transactions']} transactions, but {rows} were recorded")
     if sum(total.get(name, 0) for name in ("committed", "aborted", "in_flight")) != rows:
@@ -113,9 +113,9 @@ def _check_total(total: Mapping[str, Any], rows: int) -> None:
 
 
 def configuration_problem(experiment: StoredExperiment) -> str | None:
-    """Return why the configuration of an experiment is not the one that it was run with; None if it is.
+    """Return the reason why the configuration of an experiment is not the configuration of its runs; None if it is.
 
-    Experiments of another version of the model, and those whose trace of submissions is elsewhere, are not checked.
+    Experiments of another model version, and those whose trace of submissions is at another path, are not checked.
     """
     own = hash_of(experiment.name)
     if own is None or not experiment.of_this_version:
@@ -139,7 +139,10 @@ def configuration_problem(experiment: StoredExperiment) -> str | None:
 
 
 def _differing_key(recorded: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
-    """Return the first key that both have with different values. A key may be newer than a record."""
+    """Return the first key that has different values in both.
+
+    Keys in only one of them are ignored, because a key may be newer than a record.
+    """
     for name in recorded.keys() & expected.keys():
         left, right = recorded[name], expected[name]
         if isinstance(left, dict) and isinstance(right, dict):

@@ -1,7 +1,7 @@
-"""Estimates of the CPU time and disk space of runs, and reasons not to run them.
+"""Estimate the CPU time and disk space of runs, and give reasons not to run them.
 
-Estimates use the speed of this machine, which is measured once as CPU time and cached by version and machine; otherwise the speed
-of a machine of 2024 is used.
+Estimates use the speed of this machine, if it is known: it is measured once in CPU time, and cached by version and machine.
+Otherwise they use the speed of a machine of 2024.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _WORTH_MEASURING_S = 30.0
 LONG_SECONDS = 24 * 3_600.0
 """Estimated duration above which a sweep needs --yes."""
 _FREE_SHARE = 0.9
-"""Share of the free disk that results may take."""
+"""Fraction of the free disk space that results may take."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """Estimated cost of some runs."""
+    """Estimated effort of some runs."""
 
     work: ExpectedWork = field(default_factory=ExpectedWork)
     runs: int = 0
@@ -56,7 +56,7 @@ class Effort:
 
     @property
     def transactions(self) -> float:
-        """Transactions to simulate."""
+        """Number of transactions to simulate."""
         return self.work.transactions
 
     @property
@@ -80,7 +80,7 @@ def estimate_effort(document: Document) -> Effort:
 
 
 def estimation_seconds(document: Document) -> float:
-    """Return the CPU time of ``estimate_effort`` itself, which builds the catalog and tries each class on it."""
+    """Return the CPU time of ``estimate_effort`` itself, which builds the catalog and runs transactions of each class."""
     classes = max(1, len(document.workload))
     return document.catalog.num_tables * _TABLE_S * (1 + classes) + classes * _CLASS_S
 
@@ -92,7 +92,7 @@ def measure_for(effort: Effort) -> None:
 
 
 def objections(effort: Effort, root: Path, cores: int | None) -> Iterator[str]:
-    """Yield the reasons against an effort. ``cores`` is None where the number of cores is unknown."""
+    """Yield the reasons not to start runs with this effort. ``cores`` is None if the number of cores is unknown."""
     free = free_bytes(root)
     if effort.disk_bytes > free * _FREE_SHARE:
         yield f"results would take about {format_bytes(effort.disk_bytes)}, and {format_bytes(free)} are free in {root}"
@@ -101,7 +101,7 @@ def objections(effort: Effort, root: Path, cores: int | None) -> Iterator[str]:
 
 
 def free_bytes(root: Path) -> int:
-    """Return the free disk where a directory is, or will be."""
+    """Return the free space on the disk of a directory, which need not exist."""
     existing = next(folder for folder in (root.absolute(), *root.absolute().parents) if folder.exists())
     return shutil.disk_usage(existing).free
 
@@ -118,7 +118,7 @@ class Speed:
     step_s: float = 5e-8
 
     def cpu_seconds(self, work: ExpectedWork, runs: int = 1) -> float:
-        """Return the CPU time of some work, divided into a number of runs."""
+        """Return the CPU time of some work that is divided into a number of runs."""
         return runs * self.run_s + self.transaction_s * work.transactions + self.step_s * (work.steps + work.accesses + work.picks)
 
 
@@ -164,7 +164,7 @@ class _Timing:
 
 
 def _time_runs(root: Path, rate: float, retry: int) -> _Timing:
-    """Return the smallest CPU time of some runs, because disturbances only increase it."""
+    """Return the minimum CPU time of some runs, because disturbances only increase it."""
     document = Document.model_validate(
         {
             "simulation": {"duration_ms": 300_000.0, "engine": "compiled"},

@@ -1,7 +1,7 @@
 """Run a configuration and write its files atomically: results, summary and provenance.
 
 ``prepare_run`` builds the model and chooses the engine, once; ``execute_run`` streams the rows to Parquet and writes the records
-next to them. A run can be read, checked and repeated from its files. Results are written last: if they exist, so do the other
+next to them. The files of a run suffice to read, check and repeat it. Results are written last: if they exist, so do the other
 files.
 """
 
@@ -44,7 +44,7 @@ _DEPENDENCIES = ("numba", "numpy", "pandas", "pyarrow", "pydantic", "scipy", "si
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """A configuration with a seed, built once.
+    """A run that is ready to be executed: the built model, the engine and the seed.
 
     Attributes:
         experiment: Hash of the experiment.
@@ -63,7 +63,7 @@ class PreparedRun:
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A run that is on disk."""
+    """A run whose files are on disk."""
 
     files: RunFiles
     rows: int
@@ -76,7 +76,7 @@ def prepare_run(document: Document, *, seed: int | None = None, among_many: bool
 
     Args:
         document: A checked configuration.
-        seed: Seed in place of the document's.
+        seed: Seed; overrides the seed of the document.
         among_many: Whether similar runs follow, so that the run waits for the compilation of a kernel.
     """
     simulation = Simulation(build_simulation_config(document, seed_override=seed), among_many=among_many)
@@ -120,7 +120,7 @@ def place_run(prepared: PreparedRun, root: Path) -> RunFiles:
 
 
 def _check_replaceable(files: RunFiles) -> None:
-    """Check that files that a run would replace are those of an earlier run, of any version."""
+    """Check that the files that a run would replace belong to an earlier run, of any version."""
     found = [path for path in dataclasses.astuple(files) if path.exists() or path.is_symlink()]
     if found and not _is_result(files.results):
         raise PermissionError(errno.EPERM, "is not a result of endive, and is not replaced", str(found[0]))
@@ -138,9 +138,9 @@ def execute_run(prepared: PreparedRun, files: RunFiles, *, trace: bool = False, 
 
     Args:
         prepared: The run.
-        files: Where to write.
-        trace: Whether to also write a log of all events; such a run uses the reference engine.
-        progress: Called with the simulated time.
+        files: Files to write.
+        trace: Whether to write a log of all events as well, which requires the reference engine.
+        progress: Function that is called with the simulated time.
     """
     summary = Summary(prepared.simulation.config.duration_ms)
     started, clock = datetime.now(UTC), time.perf_counter()
@@ -227,7 +227,7 @@ def _config_text(document: Document, files: RunFiles) -> str:
 
 
 class ParquetSink:
-    """A sink that streams batches to a Parquet file, one row group each, and writes the file atomically."""
+    """Sink that writes batches to a Parquet file, one row group per batch, and creates the file atomically."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self.path = path
@@ -243,7 +243,7 @@ class ParquetSink:
             self._writer.write_batch(batch)
 
     def finish(self) -> str:
-        """Write the end of the file, which appears when the block ends, and return its checksum."""
+        """Complete the file, which becomes visible when the block ends, and return its checksum."""
         with errors_naming(self.path):
             self._writer.close()
             return checksum(self._temporary)
@@ -275,13 +275,13 @@ class Outcome:
 
 
 def complete_run(document: Document, seed: int, root: Path, experiment: str) -> Outcome:
-    """Run a configuration with a seed, unless its results exist; an exception becomes a failed outcome.
+    """Run a configuration with a seed, unless the results exist; an exception is returned as a failed outcome.
 
     Args:
         document: The configuration.
         seed: The seed.
         root: Directory of experiments.
-        experiment: Hash that the plan computed. Another hash here means that this process has another version of the model.
+        experiment: Hash that the plan computed. If this process computes another hash, it has another version of the model.
     """
     started = time.perf_counter()
     try:

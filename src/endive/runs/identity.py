@@ -1,4 +1,4 @@
-"""Identity of an experiment: the hash of its resolved parameters and of the model version.
+"""Compute the identity of an experiment: the hash of its resolved parameters and the model version.
 
 The hash covers every parameter that changes results, with defaults resolved, and ``MODEL_VERSION``. It does not cover the seed,
 the output path, the label or the engine. Parameters that equal their default are left out of the hash, so explicit defaults, and
@@ -61,7 +61,7 @@ def parameters(document: Document) -> dict[str, Any]:
 
 
 def compute_experiment_hash(document: Document) -> str:
-    """Return the hash of an experiment: the same for the same parameters and model version, independent of the seed."""
+    """Return the hash of an experiment, which depends on the parameters and the model version, but not on the seed."""
     tree = parameters(document)
     tree["storage"] = {key: tree["storage"][key] for key in ("provider", "max_parallel", "sizes")}
     _resolve_catalog(tree["catalog"], document)
@@ -128,7 +128,7 @@ def _resolve_classes(tree: dict[str, Any], document: Document) -> None:
 
 
 def _describe_distributions(section: Section) -> dict[str, Any]:
-    """Return the distributions among the keys of a section as built, independent of the spelling of their parameters."""
+    """Return the distributions in a section as built, so that different spellings of their parameters are equal."""
     found: dict[str, Any] = {}
     for name in type(section).model_fields:
         value = getattr(section, name)
@@ -140,7 +140,7 @@ def _describe_distributions(section: Section) -> dict[str, Any]:
 
 
 def _without_defaults(tree: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a tree that differ from the defaults, leaf by leaf."""
+    """Return the values in a nested table that differ from the defaults."""
     kept: dict[str, Any] = {}
     for name, value in tree.items():
         if name == "workload":

@@ -1,7 +1,7 @@
-"""Inventory of a directory of experiments: its experiments, their parameters, and their finished runs.
+"""Take the inventory of a directory of experiments: the experiments, their parameters, and their finished runs.
 
-The inventory is taken from the directories and the provenance records. It never reads rows: users of the results of a run check
-their checksum.
+The inventory is taken from the directories and the provenance records. No rows are read; checksums are checked when results are
+used.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from endive.runs.stored import NAME_PROBLEM, find_experiments, find_orphans, row
 
 
 class PipelineError(RuntimeError):
-    """A dataset or its metrics cannot be created; the message contains the reason and the remedy.
+    """Raised if a dataset or its metrics cannot be created; the message contains the reason and the remedy.
 
     Attributes:
-        usage: Whether the error is due to wrong usage.
+        usage: Whether the error is a usage error.
     """
 
     def __init__(self, message: str, *, usage: bool = False) -> None:
@@ -41,7 +41,7 @@ class Damage:
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """A finished run as its provenance records it."""
+    """A finished run, as recorded in its provenance."""
 
     seed: int
     rows: int
@@ -90,14 +90,14 @@ class Inventory:
         return sum(len(experiment.runs) for experiment in self.experiments.values())
 
     def require_rows(self, root: Path, names: Iterable[str] | None = None) -> None:
-        """Raise PipelineError if rows of some experiments, by default of all, were not all kept."""
+        """Raise PipelineError if not all rows of some experiments, by default of all experiments, were kept."""
         for name in self.experiments if names is None else names:
             for run in self.experiments[name].runs:
                 if run.rows_kept != "all":
                     raise PipelineError(f"{root}: {rows_missing(run.rows_kept)} ({name} seed {run.seed})", usage=True)
 
     def digest(self) -> str:
-        """Return a hash of the results and parameters that the inventory lists, independent of when and where they were written."""
+        """Return a hash of the results and parameters in the inventory, independent of when and where they were written."""
         listed = {
             name: [dict(each.parameters), [(run.seed, run.results_sha256) for run in each.runs]]
             for name, each in sorted(self.experiments.items())

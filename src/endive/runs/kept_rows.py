@@ -1,7 +1,7 @@
-"""Rows of runs that are kept: all of them, a uniform sample of transactions, or none.
+"""Keep the rows of runs: all rows, a uniform sample of transactions, or none.
 
-A run whose rows are not all kept has its summary and its metrics. Its rows are first written to a scratch directory, which is
-a separate directory of experiments, and removed when they are measured.
+A run whose rows are not all kept has its summary and its metrics. The rows are first written to a scratch directory, a separate
+directory of experiments, and are removed after they have been measured.
 """
 
 from __future__ import annotations
@@ -30,20 +30,23 @@ ONE_IN = 100
 
 
 def is_sampled(txn_ids: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Flag the transactions of a sample: a function of their ids, so that runs of all configurations have the same sample."""
+    """Flag the transactions of a sample.
+
+    The sample depends only on transaction ids, so that it is the same in runs of all configurations.
+    """
     keys = (txn_ids.astype(np.uint64) + np.uint64(1)) * np.uint64(GOLDEN)
     return np.asarray(mix64(keys) < np.uint64(2**64 // ONE_IN))  # type: ignore[arg-type]
 
 
 class SampledIds:
-    """Checks the rows that are kept of a run of ``transactions`` rows."""
+    """Check of the kept rows of a run with ``transactions`` rows."""
 
     def __init__(self, transactions: int) -> None:
         self._transactions = transactions
         self._ids: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
 
     def check(self, batch: pa.RecordBatch) -> None:
-        """Check the next rows. Raises RowError if one is not of the sample."""
+        """Check the next rows. Raises RowError if a row is not in the sample."""
         ids = batch.column("txn_id").to_numpy()
         wrong = ~is_sampled(ids)
         if wrong.any():
@@ -51,7 +54,7 @@ class SampledIds:
         self._ids.append(ids)
 
     def check_complete(self, rows: KeptRows) -> None:
-        """Check that all rows of the sample were there, each once. Raises RowError."""
+        """Check that each row of the sample occurred exactly once. Raises RowError."""
         found = np.sort(np.concatenate([np.zeros(0, np.int64), *self._ids]))
         expected = np.arange(self._transactions if rows == "sample" else 0)
         expected = expected[is_sampled(expected)]
@@ -83,7 +86,7 @@ def _write_run(source: StoredRun, files: RunFiles, root: Path, rows: KeptRows) -
 
 
 def _sample(results: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a sample, in batches of the size of those of a run."""
+    """Yield the rows of a sample, in batches as large as those of a run."""
     with pq.ParquetFile(results) as file:
         found: list[pa.RecordBatch] = []
         for batch in file.iter_batches(batch_size=BATCH_ROWS, use_threads=False):
@@ -103,7 +106,7 @@ def _join(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def discard_scratch(root: Path) -> None:
-    """Remove the scratch directory, unless it has runs."""
+    """Remove the scratch directory, unless it contains runs."""
     scratch = scratch_directory(root)
     if scratch.is_dir() and not any(scratch.glob("*/*/")):
         with suppress(OSError):

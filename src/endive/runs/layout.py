@@ -31,12 +31,12 @@ METRICS_TABLES = {
     "distributions": "distributions",
     "over_time": "over_time",
 }
-"""The names of the tables of metrics, without ending, by the name of their view."""
+"""File names of the tables of metrics, without extension, by view name."""
 REPORT, FIGURES_FOLDER = "report.html", "figures"
 FRONTIER, TUNING, SCREENING = "frontier.json", "tune.json", "screen.json"
 REPLICATIONS_FOLDER = "runs"
 PACK_MANIFEST, PACK_LOCK = "pack.json", "requirements.lock"
-"""Files of a packed study: the checksums of all others, and the versions of the packages that made it."""
+"""Files of a packed study: the checksums of all other files, and the versions of the packages that created it."""
 _STUDIES_FOLDER = "studies"
 
 
@@ -53,13 +53,13 @@ class RunFiles:
 
     @classmethod
     def in_directory(cls, run: Path) -> RunFiles:
-        """Return the files of a run of a labelled experiment, by its directory."""
+        """Return the files of a run of a labelled experiment, given the directory of the run."""
         experiment = run.parent
         return cls(run / RESULTS, run / SUMMARY, run / PROVENANCE, run / TRACE, experiment / CONFIG, experiment / VERSION)
 
     @classmethod
     def beside(cls, results: Path) -> RunFiles:
-        """Return the files of a run without a label, by its results."""
+        """Return the files of a run without a label, given the results file."""
 
         def named(name: str) -> Path:
             return results.with_name(f"{results.stem}.{name}")
@@ -84,7 +84,7 @@ _OWN_PROTOCOL = "-protocol.toml"
 
 
 def named_experiment(root: Path, label: str | None, digest: str) -> Path:
-    """Return the directory of an experiment by its label and hash."""
+    """Return the directory of an experiment, given its label and hash."""
     return root / f"{label}-{digest}"
 
 
@@ -110,7 +110,7 @@ def is_experiment(directory: Path) -> bool:
 
 
 def is_seed(name: str) -> bool:
-    """Return whether a directory name is that of a run: a seed in canonical decimal form."""
+    """Return whether a directory name is the name of a run, which is a seed in canonical decimal form."""
     return _SEED.fullmatch(name) is not None
 
 
@@ -156,10 +156,10 @@ def part_files(dataset: Path) -> Iterator[Path]:
 
 
 def measured_units(root: Path) -> Path:
-    """Return the folder of rows of metrics, a file for each unit that was measured together."""
+    """Return the folder of rows of metrics, with a file for each measurement unit."""
     return root / METRICS_FOLDER / "units"
 
 
 def metrics_table(root: Path, name: str, ending: str) -> Path:
-    """Return the file of a table of metrics; ``ending`` is parquet or csv."""
+    """Return the file of a table of metrics; ``ending`` is the extension, parquet or csv."""
     return root / METRICS_FOLDER / f"{name}.{ending}"

@@ -1,4 +1,7 @@
-"""Tables of metrics on disk: written together, under a lock, so that readers see those of one measurement."""
+"""Write and read the tables of metrics.
+
+All tables are written together under a lock, so that readers see the tables of one measurement.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +27,10 @@ _ENDINGS = ("parquet", "csv")
 
 
 def write_tables(root: Path, tables: Mapping[str, pa.Table], state: Mapping[str, Any]) -> None:
-    """Write all tables, by the name of their view, as Parquet and CSV, and the state that they describe, with their checksums."""
+    """Write all tables, by view name, as Parquet and CSV, and a record of the state that they describe and of their checksums."""
     check_inside(root / METRICS_FOLDER / METRICS_STATE, root)
     with _locked(root, fcntl.LOCK_EX):
-        with ExitStack() as written:  # when it closes, all of them take their places
+        with ExitStack() as written:  # when the block ends, all files are renamed to their final names
             for view, name in METRICS_TABLES.items():
                 csv.write_csv(for_spreadsheets(tables[view]), written.enter_context(whole_file(metrics_table(root, name, "csv"))))
                 parquet = written.enter_context(whole_file(metrics_table(root, name, "parquet")))
@@ -37,7 +40,7 @@ def write_tables(root: Path, tables: Mapping[str, pa.Table], state: Mapping[str,
 
 
 def for_spreadsheets(table: pa.Table) -> pa.Table:
-    """Return a table for CSV, with a quote before texts that a spreadsheet would compute (they begin with =, +, - or @)."""
+    """Return a table for CSV, with a quote before texts that a spreadsheet would evaluate (they begin with =, +, - or @)."""
     for number, field in enumerate(table.schema):
         if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
             column = pc.replace_substring_regex(table.column(number), r"\A([=+@\t\r-])", r"'\1")
@@ -46,11 +49,11 @@ def for_spreadsheets(table: pa.Table) -> pa.Table:
 
 
 def read_tables(root: Path) -> dict[str, pa.Table] | None:
-    """Read all tables by the name of their view; None if one is missing, damaged or of another measurement."""
+    """Read all tables, by view name; None if a table is missing, damaged or of another measurement."""
     paths = {view: metrics_table(root, name, "parquet") for view, name in METRICS_TABLES.items()}
     try:
         with _locked(root, fcntl.LOCK_SH):
-            if not all(path.is_file() for path in paths.values()):  # a pipe would be waited for
+            if not all(path.is_file() for path in paths.values()):  # opening a pipe would block
                 return None
             checksums = _checksums(_read_record(root))
             if any(checksum(path) != checksums.get(path.name) for path in paths.values()):
@@ -68,7 +71,7 @@ def read_state(root: Path) -> dict[str, Any] | None:
 
 
 def find_damaged_tables(root: Path) -> list[str]:
-    """Return what is wrong with the tables and with the rows of metrics that they are made of; nothing if there are none."""
+    """Return the problems of the tables and of the rows of metrics that they were created from; empty if there are no tables."""
     with _locked(root, fcntl.LOCK_SH):
         return [f"{METRICS_FOLDER}/{problem}" for problem in (*_damaged_tables(root), *_damaged_units(root))]
 
@@ -97,7 +100,7 @@ def _damaged_units(root: Path) -> Iterator[str]:
 
 
 def write_unit(folder: Path, key: str, rows: pa.Table) -> None:
-    """Write rows of metrics that were measured together to a file that is named by their key and its checksum."""
+    """Write the rows of a measurement unit to a file that is named by the key of the unit and the checksum of the file."""
     buffer = pa.BufferOutputStream()
     pq.write_table(rows, buffer, compression="zstd")
     content = buffer.getvalue().to_pybytes()
@@ -144,7 +147,7 @@ def _locked(root: Path, kind: int) -> Iterator[None]:
     if kind == fcntl.LOCK_EX:
         lock.parent.mkdir(parents=True, exist_ok=True)
     elif not lock.is_file():
-        yield  # tables that were copied here have no writer
+        yield  # no process writes tables that were copied here
         return
     with locked(lock, kind):
         yield

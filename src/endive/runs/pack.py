@@ -1,4 +1,4 @@
-"""Pack a study into one archive for others, with checksums of its files, and check an unpacked one.
+"""Pack a study into one archive with checksums of its files, and check an unpacked study.
 
 The archive contains the directory of experiments (configurations, rows, summaries, provenance, metrics, figures, report), the
 versions of the packages that packed it, and a manifest with the checksum of every file.

@@ -1,8 +1,7 @@
-"""Parameters of experiments as flat, typed columns.
+"""Represent parameters of experiments as flat, typed columns.
 
 Converts the nested parameters in the provenance of a run, with provider names from its configuration, to values by column name:
-``param_catalog_num_tables`` for ``catalog.num_tables``. Keys that are not set have no column. The name of a scenario is also
-a column.
+``param_catalog_num_tables`` for ``catalog.num_tables``. Keys that are not set have no column. The scenario name is also a column.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ from endive.runs.layout import CONFIG
 
 PREFIX = "param_"
 SCENARIO_COLUMN = f"{PREFIX}{SCENARIO}"
-"""The name of the scenario, where a study has some."""
+"""Column of the scenario name, in studies with scenarios."""
 Value = bool | int | float | str
 ARROW_TYPES: dict[type, pa.DataType] = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
 
 
 def column_name(key: str) -> str:
-    """Return the column of a dotted key; a column stays as it is."""
+    """Return the column of a dotted key; a column name is returned unchanged."""
     return key if key.startswith(PREFIX) else PREFIX + key.replace(".", "_").replace("-", "_")
 
 
 def flat_parameters(parameters: Mapping[str, Any], directory: Path, planned: Mapping[str, Any] | None = None) -> dict[str, Value]:
-    """Return the parameters of an experiment by column, providers by the names in the configuration.
+    """Return the parameters of an experiment by column; providers have the names used in the configuration.
 
     Args:
         parameters: Resolved parameters.
@@ -68,7 +67,7 @@ def scenario_of(directory: Path) -> str | None:
 
 
 def scenario_in(config: Mapping[str, Any]) -> str | None:
-    """Return the scenario that the content of a configuration file names, if any."""
+    """Return the scenario named in the content of a configuration file, if any."""
     about = config.get("experiment")
     name = about.get(SCENARIO) if isinstance(about, dict) else None
     return name if isinstance(name, str) else None
@@ -108,7 +107,7 @@ def _own_name(path: Path, section_values: Any) -> str:
 
 
 def column_types(experiments: Mapping[str, Mapping[str, Value]]) -> dict[str, type]:
-    """Return the type of every column over all experiments; text where they disagree."""
+    """Return the type of every column over all experiments; text if types differ."""
     types: dict[str, type] = {}
     for parameters in experiments.values():
         for name, value in parameters.items():
@@ -125,13 +124,13 @@ def parameter_array(name: str, kind: type, experiments: list[Mapping[str, Value]
 
 
 def varying(experiments: Mapping[str, Mapping[str, Value]]) -> list[str]:
-    """Return the columns that have different values in some experiments."""
+    """Return the columns whose values differ between experiments."""
     names = list(dict.fromkeys(name for parameters in experiments.values() for name in parameters))
     return [name for name in names if len({parameters.get(name) for parameters in experiments.values()}) > 1]
 
 
 def varying_within_scenarios(experiments: Mapping[str, Mapping[str, Value]]) -> list[str]:
-    """Return the columns that vary among experiments of one scenario; differences between scenarios are not axes."""
+    """Return the columns that vary between experiments of one scenario, because differences between scenarios are not axes."""
     groups: dict[Value | None, dict[str, Mapping[str, Value]]] = {}
     for name, parameters in experiments.items():
         groups.setdefault(parameters.get(SCENARIO_COLUMN), {})[name] = parameters

@@ -1,4 +1,4 @@
-"""Plans of sweeps: their experiments, the estimated cost of each, and the finished runs."""
+"""Plan sweeps: experiments, the estimated effort of each, and finished runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from endive.runs.stored import StoredRun, find_experiments
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """One configuration of a sweep: its values on the axes, and the resulting document."""
+    """One configuration of a sweep: axis values, and the resulting document."""
 
     values: Mapping[str, Any]
     document: Document
@@ -32,25 +32,25 @@ class SweepPoint:
 
     @cached_property
     def effort(self) -> Effort:
-        """Estimated cost of one run."""
+        """Estimated effort of one run."""
         return estimate_effort(self.document)
 
     def directory(self, root: Path) -> Path:
-        """Return the directory of its runs."""
+        """Return the directory of the runs of the point."""
         return named_experiment(root, self.document.experiment.label, self.experiment)
 
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """All the points of a sweep and the seeds that each is run with.
+    """All points of a sweep, and the seeds of each point.
 
     Attributes:
         name: Label of the experiments.
         points: Points of the sweep.
-        seeds: Seeds of each point; with a precision those of the pilot.
+        seeds: Seeds of each point; with a precision, the seeds of the pilot.
         rows: Rows to keep.
-        precision: Precision that determines the number of seeds; None if they are given.
-        counts: Number of seeds of points that need more than the pilot, by the hash of the experiment.
+        precision: Precision that determines the number of seeds; None if the seeds are given.
+        counts: Number of seeds of points that need more than the pilot, by experiment hash.
     """
 
     name: str
@@ -116,11 +116,11 @@ class PlannedRun:
 
     @property
     def effort(self) -> Effort:
-        """Estimated cost of the run."""
+        """Estimated effort of the run."""
         return self.point.effort
 
     def directory(self, root: Path) -> Path:
-        """Return its directory."""
+        """Return the directory of the run."""
         return run_directory(self.point.directory(root), self.seed)
 
 
@@ -133,7 +133,7 @@ class Work:
     damaged: tuple[str, ...] = field(default=())
     """Runs with damaged files, each with its problem."""
     older: int = 0
-    """Experiments of the same label by an older model version."""
+    """Experiments with the same label and an older model version."""
     rows: KeptRows = "all"
     """Rows to keep."""
     points: tuple[SweepPoint, ...] = ()
@@ -141,12 +141,12 @@ class Work:
 
     @cached_property
     def effort(self) -> Effort:
-        """Estimated cost of all runs."""
+        """Estimated effort of all runs."""
         return sum((run.effort for run in self.todo), Effort())
 
 
 def remaining_work(plan: SweepPlan, root: Path) -> Work:
-    """Divide runs into finished (by their checksums) and unfinished ones."""
+    """Divide runs into finished runs (with matching checksums) and unfinished runs."""
     runs = [PlannedRun(point, seed) for point in plan.points for seed in plan.seeds_of(point)]
     with ThreadPoolExecutor(min(16, 4 * (os.cpu_count() or 1))) as pool:
         found = list(pool.map(lambda run: _state(StoredRun(run.directory(root)), plan.rows), runs))
@@ -157,7 +157,7 @@ def remaining_work(plan: SweepPlan, root: Path) -> Work:
 
 
 def _state(stored: StoredRun, rows: KeptRows) -> str | None:
-    """Return None if the run is complete, "" if it was never run or has fewer rows, and otherwise its problem."""
+    """Return None if the run is complete, "" if it was never run or has fewer rows than requested, and otherwise the problem."""
     if not stored.directory.exists():
         return ""
     problem = stored.problem()

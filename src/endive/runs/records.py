@@ -1,4 +1,4 @@
-"""JSON records of runs: their schemas and checksums, and one function that reads them."""
+"""Define the JSON records of runs: schemas, checksums, and the function that reads them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from endive.input_files import UnreadableError, in_short, read_json, state
 
 
 class RecordError(ValueError):
-    """A record that is missing or damaged; the message names the file and the problem."""
+    """Raised if a record is missing or damaged; the message names the file and the problem."""
 
     def __init__(self, path: Path, message: str, *, missing: bool = False) -> None:
         super().__init__(state(path.name, message))
@@ -34,7 +34,7 @@ Count = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class SimulationParameters(Record):
-    """Parameters of a run that tables rely on."""
+    """Parameters of a run that tables depend on."""
 
     duration_ms: Annotated[float, Field(gt=0, le=MOST_MS)]
 

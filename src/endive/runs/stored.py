@@ -1,4 +1,4 @@
-"""Experiments on disk: find, check and clean up.
+"""Find, check and clean up experiments on disk.
 
 A run is complete if its results have the checksum that its provenance records; otherwise it is run again.
 """
@@ -25,7 +25,7 @@ ROWS_KEPT = b"endive.rows"
 
 
 def rows_missing(kept: KeptRows) -> str:
-    """Return a message that not all rows of a run were kept, with the command to run."""
+    """Return a message that not all rows of a run were kept, with the command that recreates them."""
     found = "only a sample of its rows was kept" if kept == "sample" else "its rows were not kept"
     return f"{found}, and this needs all of them; `endive sweep FILE --rows all` keeps them"
 
@@ -71,7 +71,7 @@ class StoredRun:
         return KEPT_ROWS.index(self.rows_kept) <= KEPT_ROWS.index(rows)
 
     def problem(self) -> str | None:
-        """Return the problem of the run; None if it is complete. Reads the results, to compare their checksum."""
+        """Return the problem of the run; None if it is complete. Reads the results to compare their checksum."""
         problem = self.record_problem()
         if problem is not None:
             return problem
@@ -82,7 +82,7 @@ class StoredRun:
         return None if found == self.provenance["results_sha256"] else "corrupt: the checksum of its results does not match"
 
     def record_problem(self) -> str | None:
-        """Return the problem of the record of the run, or missing results; None if there is none."""
+        """Return the problem of the record of the run, or that results are missing; None if there is no problem."""
         if not self.results.is_file():
             return "incomplete: it has no results"
         if isinstance(self._provenance, RecordError):
@@ -156,12 +156,12 @@ class StoredExperiment:
 
     @cached_property
     def code_version(self) -> str | None:
-        """Model version of its runs, if a record has it."""
+        """Model version of the runs, if a record contains it."""
         return next((run.provenance["code_version"] for run in self.runs if run.provenance.get("code_version")), None)
 
     @property
     def of_this_version(self) -> bool:
-        """True if it is of the current model version."""
+        """True if the experiment has the current model version."""
         return self.code_version in (None, code_version())
 
 
@@ -174,7 +174,7 @@ def find_experiments(root: Path) -> Iterator[StoredExperiment]:
 
 
 def find_orphans(root: Path) -> Iterator[StoredExperiment]:
-    """Yield the directories that have runs but no configuration: remains of damaged experiments."""
+    """Yield the directories with runs but without a configuration, which are remains of damaged experiments."""
     if root.is_dir():
         for entry in sorted(root.iterdir()):
             if entry.is_dir() and not is_experiment(entry):

@@ -1,7 +1,7 @@
-"""Records of the studies of a directory: their files, questions, scenarios, plans and progress.
+"""Read and write the records of the studies in a directory: files, questions, scenarios, plans and progress.
 
-A sweep writes the file and the plan of its study before it runs anything. Reports take the question and the scenarios from them,
-and ``endive experiments watch`` takes the progress: a run is done when its results exist.
+A sweep writes the file and the plan of its study before it runs anything. Reports read the question and the scenarios from them,
+and ``endive experiments watch`` reads the progress: a run is done when its results exist.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from endive.runs.stored import StoredRun
 
 
 class PlannedExperiment(Record):
-    """An experiment of a study: its values on the axes, the estimated CPU seconds of a run, and its own number of seeds."""
+    """An experiment of a study: axis values, estimated CPU seconds of a run, and the number of seeds if it exceeds the default."""
 
     values: dict[str, Any]
     cpu_seconds: Annotated[float, Field(ge=0, le=1e12)] = 0.0
     seeds: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """Number of seeds from 0 on, where a precision needs more than those of the study."""
+    """Number of seeds, starting at 0, if a precision requires more than the seeds of the study."""
 
 
 _MOST_RUNS = 10**7
-"""Limit of the runs of a study, each of which is looked up when the progress is shown."""
+"""Maximum number of runs of a study, because each run is looked up when the progress is shown."""
 Argument = Annotated[str, Field(pattern=r"^[A-Za-z0-9.,_=%-]{1,255}$")]
 """An argument that needs no quoting in a shell."""
 
@@ -52,7 +52,7 @@ class StudyRecord(Record):
     arguments: list[Argument] = Field(default_factory=list)
     started: str = ""
     writer: str = ""
-    """The process that runs it, as ``endive.output_files`` names it."""
+    """Process that runs the study, as named by ``endive.output_files``."""
 
     @model_validator(mode="after")
     def _limited(self) -> StudyRecord:
@@ -99,7 +99,7 @@ def keep_study(root: Path, sweep: Sweep, plan: SweepPlan) -> None:
 
 
 def _seeds_arguments(plan: SweepPlan) -> list[str]:
-    """Return the options for a precision, or for consecutive seeds; other seeds are those of the file."""
+    """Return the options for a precision or for consecutive seeds; other seeds are in the file."""
     if plan.precision is not None:
         return ["--precision", str(plan.precision), "--max-seeds", str(plan.precision.most_seeds)]
     seeds = plan.seeds
@@ -109,7 +109,7 @@ def _seeds_arguments(plan: SweepPlan) -> list[str]:
 
 
 def keep_names(root: Path, plan: SweepPlan) -> None:
-    """Write the names of the plan's scenarios to experiments that exist already."""
+    """Write the names of the plan's scenarios to existing experiments."""
     for point in plan.points:
         file = point.directory(root) / CONFIG
         try:
@@ -135,7 +135,7 @@ def read_studies(root: Path) -> list[StudyRecord]:
 
 
 def find_damaged_studies(root: Path, now: float) -> list[tuple[str, str]]:
-    """Return the labels of studies whose files are damaged, or of whose runs some are missing, and what is wrong.
+    """Return the labels and problems of studies with damaged files or missing runs.
 
     A study that is running is not incomplete. ``now`` is in seconds since the epoch.
     """
@@ -157,7 +157,7 @@ def find_damaged_studies(root: Path, now: float) -> list[tuple[str, str]]:
 
 
 def study_of(root: Path, experiments: Iterable[str]) -> StudyRecord | None:
-    """Return the study to which all of these experiments belong, by name; None if there is none, or more than one."""
+    """Return the study that all these experiments, given by name, belong to; None if there is none or more than one."""
     labels = {label_of(root / name) for name in experiments}
     return next((each for each in read_studies(root) if {each.label} == labels), None)
 
@@ -167,13 +167,13 @@ State = Literal["running", "finished", "stopped"]
 
 @dataclass(frozen=True)
 class StudyProgress:
-    """Progress of a study. ``seconds_left`` is None before the first run is done and where no process runs the study."""
+    """Progress of a study. ``seconds_left`` is None before the first run is done, or if no process runs the study."""
 
     label: str
     done: int
     total: int
     share: float
-    """Share of the estimated effort that is done."""
+    """Fraction of the estimated effort that is done."""
     elapsed_seconds: float
     seconds_left: float | None
     state: State
