@@ -19,7 +19,7 @@ _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class UnsafeCacheError(OSError):
-    """The cache directory belongs to another user, or other users can write to it; the message contains the remedy."""
+    """Raised if the cache directory belongs to another user, or other users can write to it; the message contains the remedy."""
 
 
 def cache_root() -> Path:

@@ -1,11 +1,11 @@
-"""Latency profiles from measurements, configurations imported from tables, and their comparison with the model."""
+"""Fit latency profiles to measurements, import configurations from tables, and compare observations with the model."""
 
 from __future__ import annotations
 
 
 class InputError(ValueError):
-    """A file, table or object store that cannot be used; the message names it and gives the reason."""
+    """Raised if a file, table or object store cannot be used; the message names it and the reason."""
 
 
 class TooMuchWorkError(InputError):
-    """A valid configuration that would exceed the simulation budget; the message contains the estimate."""
+    """Raised if a valid configuration would exceed the simulation budget; the message contains the estimate."""

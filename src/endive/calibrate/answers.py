@@ -1,4 +1,4 @@
-"""Predict the outcome of each class of a configuration, with the range over its assumptions."""
+"""Predict the outcome of each class of a configuration, with ranges over the assumptions."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from endive.workload.arrivals import ARRIVAL_KINDS, CLOSED_LOOP
 
 SEEDS = (1, 2, 3, 4, 5)
 MOST_TRANSACTIONS = 3_000_000
-"""Largest number of transactions of one answer over all seeds. Larger studies belong to ``endive run`` and sweeps."""
+"""Maximum number of transactions of one prediction over all seeds. Use ``endive run`` or sweeps for larger studies."""
 _MOST_CLIENTS = 64
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Metrics of a class over all seeds, by the definitions of ``docs/explanation/statistics.md``.
+    """Metrics of a class over all seeds, as defined in ``docs/explanation/statistics.md``.
 
     Attributes:
         success: Success rate, with its 95% interval.
-        p50_ms: Median time to commit; infinite if fewer than half of the transactions commit, NaN if it is not known.
+        p50_ms: Median time to commit; infinite if fewer than half of the transactions commit, NaN if it is unknown.
         p95_ms: 95th percentile of the time to commit; infinite or NaN as ``p50_ms``.
         attempts: Attempts per transaction.
         commits_per_s: Throughput.
@@ -70,7 +70,7 @@ class Answer:
     p50_ms: tuple[float, float]
     attempts: tuple[float, float]
     widest: str
-    """Assumption with the largest effect on success; empty if none has an effect."""
+    """Assumption with the largest effect on success; empty if no assumption has an effect."""
 
 
 def simulate(path: Path, overrides: Mapping[str, Any], seeds: Sequence[int] = SEEDS) -> pd.DataFrame:
@@ -91,7 +91,7 @@ def measure(path: Path, overrides: Mapping[str, Any], seeds: Sequence[int] = SEE
     """Run a configuration with each seed and return the outcome of each class.
 
     Raises:
-        TooMuchWorkError: If the runs exceed the largest number of transactions of an answer.
+        TooMuchWorkError: If the runs exceed the maximum number of transactions of a prediction.
     """
     with _replications(path, overrides, len(seeds)) as (document, replications):
         runs = replications.measure(document, seeds)
@@ -144,7 +144,7 @@ def _check_work(path: Path, overrides: Mapping[str, Any], seeds: int) -> None:
 
 
 def _load(path: Path, overrides: Mapping[str, Any]) -> Document:
-    """Load a configuration with overrides; an override of the arrivals of a class replaces those of the file."""
+    """Load a configuration with overrides; an override of the arrivals of a class replaces all arrival keys in the file."""
     tree = read_toml(path)
     for key in overrides:
         section, _, rest = key.partition(".")
@@ -204,7 +204,7 @@ def _answer(name: str, base: Outcome, moved: Sequence[tuple[str, Outcome]]) -> A
 
 
 def fit_store(path: Path, durations_ms: Sequence[float], then: Mapping[str, Any] | None = None) -> float:
-    """Fit the factor on the latencies of the object store to observed durations of commits with one attempt, by their median.
+    """Fit the factor on the latencies of the object store to the median of observed durations of commits with one attempt.
 
     Args:
         path: Configuration.

@@ -1,9 +1,9 @@
-"""Recognize the arrivals of a class in the times of its commits: periodic, Poisson, bursts, a daily profile, or a closed loop.
+"""Recognize the arrival process of a class from its commit times: periodic, Poisson, bursts, a daily profile, or a closed loop.
 
-Writers of a closed loop wait for their own commits, so N writers never have more than N commits in flight. Where commit reports
-give the duration of commits, the largest number of commits in flight decides (``find_loop_by_overlap``). Without reports,
+Writers of a closed loop wait for their own commits, so N writers never have more than N commits in flight. If commit reports
+contain the duration of commits, the maximum number of commits in flight is decisive (``find_loop_by_overlap``). Without reports,
 evenness is an indication (``find_loop_by_evenness``): over many commits, counts vary less than those of random arrivals. A
-saturated table also evens out commits, so this alone is an assumption; its range includes random arrivals.
+saturated table also evens out commits, so evenness alone is an assumption, whose range includes random arrivals.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ _HOUR_MS = 3_600_000.0
 _DAY_MS = 24 * _HOUR_MS
 _LEAST_PERIODIC = 6
 _MOST_MISSED = 30.0
-"""Largest number of slots of a period per commit."""
+"""Maximum number of slots of a period per commit."""
 _STEPS = 400
 _DRIFT = 1e-4
 _ENOUGH = 1_000
-"""Number of commits that determine an interval."""
+"""Number of commits that suffice to determine an interval."""
 _MOST_TIMES = 1_000
-"""Largest multiple of a round interval that is considered."""
+"""Largest considered multiple of a round interval."""
 _TWICE = 0.02
 """Probability of a second commit in a slot: a delayed commit of the previous slot."""
 _TOGETHER, _STEADY = 0.8, 0.15
-"""Limits of concentration and of the variation of gaps above which an interval cannot be distinguished from even gaps."""
+"""Limits of the concentration and of the variation of gaps, above which an interval cannot be distinguished from even gaps."""
 _CLEARLY, _MUCH = 7.0, 20.0
-"""Log-likelihood ratios that an interval needs: against chance, and against a round interval."""
+"""Minimum log-likelihood ratios of an interval: versus chance, and versus a round interval."""
 _IN_WINDOW = 0.75
-"""Share of a job's commits that are assumed not to be delayed."""
+"""Fraction of a job's commits that are assumed not to be delayed."""
 _SILENT = 5
-"""Number of empty slots at the end of a history from which they are reported."""
+"""Minimum number of empty slots at the end of a history that is reported."""
 _LEAST_PER_S = 1e-8  # once in three years
 _OF_SIXTY = (1, 2, 3, 5, 10, 15, 20, 30)
 _ROUND_MS = sorted(
@@ -50,7 +50,10 @@ _ROUND_MS = sorted(
 
 @dataclass(frozen=True)
 class Process:
-    """Arrivals of a class. ``keys`` are keys of its section; ``missed`` is the share of the slots of a period without a commit."""
+    """Arrivals of a class.
+
+    ``keys`` are the keys of its section; ``missed`` is the fraction of a periodic job's slots without a commit.
+    """
 
     words: str
     keys: dict[str, Any]
@@ -58,7 +61,7 @@ class Process:
     missed: float = 0.0
     notes: tuple[str, ...] = ()
     even: dict[str, Any] | None = None
-    """Distribution of intervals that vary less than those of a Poisson process."""
+    """Distribution of intervals that vary less than the intervals of a Poisson process."""
 
 
 def recognize_arrivals(
@@ -83,7 +86,7 @@ def _periodic(times_ms: Floats, zero_ms: float, end_ms: float) -> Process | None
     late = (since - earliest) % interval
     late = np.where(late > 0.97 * interval, late - interval, late)  # a little before the edge
     slots = np.unique(np.round((since - earliest - late) / interval))
-    last = max(math.floor((end_ms - zero_ms - earliest) / interval - 0.5), int(slots[-1]))  # the slot under way may still commit
+    last = max(math.floor((end_ms - zero_ms - earliest) / interval - 0.5), int(slots[-1]))  # the current slot may get a commit yet
     missed = 1.0 - len(slots) / (last - float(slots[0]) + 1.0)
     silent = last - int(slots[-1])
     notes = (f"no commit in its last {silent} intervals: the job has ended or has failed since then",) if silent >= _SILENT else ()
@@ -133,8 +136,8 @@ def list_multiples(shortest: float, longest: float) -> dict[float, int]:
 def _likelihood(times_ms: Floats, interval: float) -> float:
     """Return the log-likelihood of the times if slots of an interval are filled or empty by chance.
 
-    Three of four commits lie in the narrowest window of the slot with that share, the others anywhere in the slot; a second
-    commit in a slot is rare.
+    Three of four commits lie in the narrowest window of the slot that contains three of four, the others anywhere in the slot; a
+    second commit in a slot is rare.
     """
     count = len(times_ms)
     inside = math.ceil(_IN_WINDOW * count)
@@ -152,7 +155,7 @@ def _likelihood(times_ms: Floats, interval: float) -> float:
 
 
 def _likelihood_otherwise(gaps_ms: Floats, steady: bool) -> float:
-    """Return the log-likelihood of the times for random commits, or for gaps as even as these.
+    """Return the log-likelihood of the times for random commits, or for gaps as even as the observed ones.
 
     Nearly constant gaps of commits in their slots indicate a fixed interval.
     """
@@ -235,11 +238,11 @@ def _renewal(times_ms: Floats, per_s: float) -> Process:
 
 
 _LEAST = 15
-"""Smallest number of commits from which a closed loop is recognized."""
+"""Minimum number of commits from which a closed loop is recognized."""
 _PART = 0.9
-"""Part of the duration of a commit, before the time of its snapshot, that counts as in flight. The snapshot is written shortly
-before the end of the commit. A smaller part would miss overlaps: of two commits that overlap one is retried, so that their ends
-differ."""
+"""Fraction of the duration of a commit, before the time of its snapshot, that counts as in flight. The snapshot is written shortly
+before the end of the commit. A smaller fraction would miss overlaps: if two commits overlap, one of them is retried, so that they
+end at different times."""
 _LIKELY = math.log(0.01)
 """Log-likelihood of random arrivals below which a closed loop is assumed; down to the next limit, the range includes both."""
 _DECIDED = math.log(1e-4)
@@ -321,9 +324,9 @@ def _distribution(mean_ms: float, variation: float) -> dict[str, Any]:
 def find_loop_by_overlap(times_ms: Floats, durations_ms: Floats, failing: float = 0.0, most_attempts: int = 5) -> Loop | None:
     """Find a closed loop from the ends and durations of commits; None if there are too few commits.
 
-    ``failing`` is the share of failed operations, which were also in flight but have no report. An operation that succeeds makes at
-    most ``most_attempts`` attempts, and loses each but the last to another commit. Hence about that number of commits are in flight
-    at most, even with random arrivals, and only a smaller number indicates a closed loop.
+    ``failing`` is the fraction of failed operations, which were also in flight but have no report. A successful operation makes at
+    most ``most_attempts`` attempts, and each attempt except the last loses the race to another commit. Hence about that number of
+    commits are in flight at most, even with random arrivals, and only a smaller number indicates a closed loop.
     """
     span = float(times_ms[-1] - times_ms[0]) if len(times_ms) else 0.0
     if len(times_ms) < _LEAST or span <= 0.0:
@@ -340,14 +343,14 @@ def find_loop_by_overlap(times_ms: Floats, durations_ms: Floats, failing: float 
     if even and not certain:
         clients = max(clients, _by_short_windows(times_ms))
     commit_ms = float(durations_ms.mean())
-    if failing > 0.02:  # those that failed took all attempts
+    if failing > 0.02:  # failed operations made all attempts
         commit_ms += failing * (float(np.quantile(durations_ms, 0.95)) - commit_ms)
     spread = _think_variation(times_ms, durations_ms, clients, 1e3 * clients / per_s, commit_ms)
     return Loop(clients, observed, most, certain or even, per_s, commit_ms, spread)
 
 
 def find_loop_by_evenness(times_ms: Floats) -> Loop | None:
-    """Find a closed loop from the times of commits alone; None if the counts of commits vary as those of random arrivals."""
+    """Find a closed loop from the times of commits alone; None if the commit counts vary as much as for random arrivals."""
     if len(times_ms) < 2 * _LEAST or _evenness(times_ms) is None:
         return None
     per_s = 1e3 * len(times_ms) / float(times_ms[-1] - times_ms[0])
@@ -357,7 +360,7 @@ def find_loop_by_evenness(times_ms: Floats) -> Loop | None:
 
 
 def most_at_once(starts_ms: Floats, ends_ms: Floats) -> int:
-    """Return the largest number of overlapping intervals; adjacent intervals do not overlap."""
+    """Return the maximum number of overlapping intervals; adjacent intervals do not overlap."""
     moments = np.concatenate([ends_ms, starts_ms])
     steps = np.concatenate([np.full(len(ends_ms), -1), np.full(len(starts_ms), 1)])
     order = np.lexsort((steps, moments))
@@ -365,7 +368,7 @@ def most_at_once(starts_ms: Floats, ends_ms: Floats) -> int:
 
 
 def _most_clients(observed: int, busy: float, looks: float) -> int:
-    """Return the largest number of clients of which at most ``observed`` are in flight at once, with a probability of 5%."""
+    """Return the maximum number of clients of which at most ``observed`` are in flight at once with a probability of 5%."""
     found = observed
     for clients in range(observed + 1, _MOST_CLIENTS + 1):
         share = min(busy / clients, 1.0)
@@ -395,7 +398,7 @@ def _evenness(times_ms: Floats) -> float | None:
 
 
 def _by_short_windows(times_ms: Floats) -> int:
-    """Estimate the number of writers if none commits twice within a mean interval: dispersion is then 1 - 1 / writers."""
+    """Estimate the number of writers, if none commits twice within a mean interval: dispersion is then 1 - 1 / writers."""
     found = _dispersion(times_ms, 1.0)
     return 1 if found is None else min(max(round(1.0 / max(1.0 - found, 1.0 / _MOST_CLIENTS)), 1), _MOST_CLIENTS)
 

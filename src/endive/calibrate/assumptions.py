@@ -1,4 +1,4 @@
-"""Assumptions about facts that a table's history does not contain, each with the keys at both ends of its range."""
+"""Make assumptions about what a table's history does not contain, each with the keys at both ends of its range."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STORE_SCALE = "store_scale"
 
 @dataclass(frozen=True)
 class Assumption:
-    """An assumption. ``low`` and ``high`` are keys of the configuration at the ends of its range."""
+    """An assumption. ``low`` and ``high`` are the configuration keys at the ends of the range."""
 
     about: str
     assumed: str
@@ -44,7 +44,7 @@ def assume(
 
 
 def _appends(classes: Sequence[ObservedClass]) -> Iterator[Assumption]:
-    """Assume merge appends where no summary shows whether manifests were merged."""
+    """Assume merge appends if no summary shows whether manifests were merged."""
     guessed = [cls for cls in classes if cls.operation == "merge_append" and cls.guessed]
     if guessed:
         low = {f"workload.{cls.name}.operation": "fast_append" for cls in guessed}
@@ -52,7 +52,7 @@ def _appends(classes: Sequence[ObservedClass]) -> Iterator[Assumption]:
 
 
 def _store(provider: str | None, reported: bool) -> Assumption:
-    """Assume latencies, which only reports contain."""
+    """Assume latencies, because only reports contain them."""
     if reported:
         text = "scaled to the duration of commits in the reports"
         return Assumption("latencies", text, {STORE_SCALE: 0.75}, {STORE_SCALE: 1.35})
@@ -61,7 +61,7 @@ def _store(provider: str | None, reported: bool) -> Assumption:
 
 
 def _failures(tree: Tree, classes: Sequence[ObservedClass], reports: Sequence[CommitReport]) -> Assumption:
-    """Assume a share of failed operations, from empty slots of periodic jobs and from attempts in reports."""
+    """Assume a fraction of failed operations, from empty slots of periodic jobs and from attempts in reports."""
     most_attempts = int(tree["transaction"].get("commit.retry.num-retries", 4)) + 1
     by_class = _reports_by_class(classes, reports)
     low, high = Tree(), Tree()
@@ -101,7 +101,7 @@ def _reports_by_class(classes: Sequence[ObservedClass], reports: Sequence[Commit
 
 
 def _arrivals(tree: Tree, classes: Sequence[ObservedClass]) -> Iterator[Assumption]:
-    """Assume open or closed arrivals where the history does not distinguish them."""
+    """Assume open or closed arrivals if the history does not distinguish them."""
     low, high = Tree(), Tree()
     texts = []
     for cls in classes:

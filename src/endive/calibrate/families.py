@@ -1,4 +1,4 @@
-"""Families of latency distributions fitted to a sample by maximum likelihood.
+"""Fit families of latency distributions to a sample by maximum likelihood.
 
 A fitted family provides its log-likelihood, its quantiles and its keys in a latency profile. Samples are in milliseconds, above 0.
 """
@@ -21,7 +21,7 @@ _MOST_FOR_EM = 20_000
 
 
 class Family(ABC):
-    """A distribution with its parameters."""
+    """A fitted distribution with its parameters."""
 
     name: str
     parameters: int
@@ -121,7 +121,7 @@ class ShiftedLognormal(Family):
 
 _LEAST_SHAPE = 0.05
 _WIDEST_GAP = 90.0
-"""Value of ln k - digamma(k) above which the shape is far below the smallest one; it is 96 at k = 0.01."""
+"""Value of ln k - digamma(k) above which the shape is far below the minimum; the value is 96 at k = 0.01."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class Gamma(Family):
 
 @dataclass(frozen=True)
 class Mixture(Family):
-    """Mixture of two lognormals; the second has the smaller share."""
+    """Mixture of two lognormals; the second has the smaller weight."""
 
     mu: float
     sigma: float
@@ -203,7 +203,7 @@ class Mixture(Family):
         return np.asarray(np.exp((low + high) / 2.0))
 
     def keys(self) -> dict[str, float]:
-        """Return median_ms, sigma and those of the second lognormal."""
+        """Return median_ms and sigma of both lognormals, and the weight of the second."""
         return {
             "median_ms": math.exp(self.mu),
             "sigma": self.sigma,

@@ -23,11 +23,11 @@ from endive.workload.arrivals import PERIODIC_JOB
 Verdict = Literal["close", "not close", "cannot tell"]
 
 CLOSE = 0.15
-"""Largest relative deviation of a model that counts as close."""
+"""Maximum relative deviation of a model that counts as close."""
 CLOSE_POINTS = 0.05
-"""Largest deviation of a share that counts as close."""
+"""Maximum deviation of a proportion that counts as close."""
 _LEAST = 20
-"""Smallest number of observations to compare."""
+"""Minimum number of observations for a comparison."""
 _RESAMPLES = 400
 SNAPSHOT_OPERATIONS = {
     "fast_append": "append",
@@ -44,7 +44,7 @@ SNAPSHOT_OPERATIONS = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """Observed and simulated value of a measure for one snapshot operation."""
+    """Observed and simulated value of a metric for one snapshot operation."""
 
     measure: str
     operation: str
@@ -73,7 +73,7 @@ _DURATIONS = (_FIRST, _P50, _P95)
 def list_start_keys(history: History, table: Mapping[str, object]) -> dict[str, int]:
     """Return the keys that set a model's table to its state at the start of a history.
 
-    There are none if the table of the configuration differs from the imported one.
+    No keys are returned if the table of the configuration differs from the imported table.
     """
     then = history.manifests_at_start()
     as_imported = all(table.get(key) == getattr(history.state, key) for key in then)
@@ -186,7 +186,7 @@ def explain(comparisons: Sequence[Comparison]) -> list[str]:
 
 
 def correct_verdicts(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """Correct the verdicts for multiple comparisons: of 20 measures, one is off by chance.
+    """Correct the verdicts for multiple comparisons, because one of 20 metrics deviates by chance.
 
     Half widths are widened by the ratio of normal quantiles (Bonferroni).
     """
@@ -200,7 +200,7 @@ def correct_verdicts(comparisons: Sequence[Comparison]) -> list[Comparison]:
 
 
 def combine_verdicts(comparisons: Sequence[Comparison]) -> Verdict:
-    """Return the verdict on a model: not close if one measure is not close, and close if at least one is close."""
+    """Return the verdict on a model: not close if any metric is not close, otherwise close if at least one metric is close."""
     verdicts = {each.verdict for each in comparisons}
     if "not close" in verdicts:
         return "not close"
@@ -256,7 +256,7 @@ def judge_estimates(
     """Return the verdict on two estimates: close if the means differ by at most ``close``, not close if they differ significantly.
 
     The half widths of both intervals, on the sides that face each other, are combined by ``together`` and multiplied by ``wider``.
-    Those of failures are added, because failures are clustered, which the slots of one history do not show.
+    The half widths of failures are added, because failures are clustered, which the slots of a single history do not show.
     """
     low, high = sorted((observed, simulated), key=lambda each: each.mean)
     difference = high.mean - low.mean

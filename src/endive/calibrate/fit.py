@@ -19,7 +19,7 @@ from endive.calibrate.families import FAMILIES, Family, Lognormal
 from endive.calibrate.measurements import Sample
 
 LEAST = 20
-"""Smallest sample from which the family is chosen; for smaller samples a lognormal is assumed."""
+"""Minimum sample size for choosing the family; a lognormal is assumed for smaller samples."""
 _MIB = 2.0**20
 _CHECKED = np.array([0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99])
 _GRID = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999)
@@ -27,7 +27,7 @@ _GRID = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.
 
 @dataclass(frozen=True)
 class Empirical(Family):
-    """Quantiles of the sample, with a lognormal tail as steep as that of its slowest 5%."""
+    """Quantiles of the sample, with a lognormal tail as steep as the slowest 5% of the sample."""
 
     probabilities: tuple[float, ...]
     quantiles_ms: tuple[float, ...]
@@ -72,7 +72,7 @@ class Empirical(Family):
 class Fit:
     """Fitted latency distribution of an operation.
 
-    ``family`` is the distribution for an object of size 0. ``growth_per_mib`` is the share of the median that each MiB adds, 0
+    ``family`` is the distribution for an object of size 0. ``growth_per_mib`` is the fraction of the median that each MiB adds, 0
     without a size term. ``scores`` are the held-out AICs of the candidates; lower is better. ``warnings`` lists uncertainties.
     """
 
@@ -146,7 +146,7 @@ def quantile_interval(x: Floats, p: float) -> tuple[float, float] | None:
 
 
 def _held_out(n: int) -> Flags:
-    """Return the indices of the held-out quarter, spread over the sample and the same each time."""
+    """Return the indices of the held-out quarter, which is spread over the sample and the same in every call."""
     held = np.zeros(n, np.bool_)
     held[np.random.default_rng(13).permutation(n)[: max(n // 4, 1)]] = True
     return held
@@ -159,7 +159,7 @@ def _unsized(sample: Sample, growth: float) -> Floats:
 
 
 def _growth(sample: Sample) -> tuple[float, bool]:
-    """Fit the share of the median that each MiB adds, and return whether sizes differ enough for it."""
+    """Fit the fraction of the median that each MiB adds, and return whether sizes differ enough for this fit."""
     sizes = sample.sizes_bytes
     if sizes is None or float(sizes.max()) <= 1.5 * float(sizes.min()) + 1024.0:
         return 0.0, False

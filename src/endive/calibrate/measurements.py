@@ -249,7 +249,7 @@ def _texts(table: pa.Table, column: str | None) -> list[str]:
 
 
 def _with_status(operation: str, status: str) -> str | None:
-    """Return the operation for an outcome: a failed condition is a separate operation, an error has none."""
+    """Return the operation for an outcome: failed conditions are a separate operation, errors have none."""
     word = status.strip().lower()
     if any(mark in word for mark in _REFUSED):
         return _FAILED.get(operation, operation if operation in _FAILED.values() else None)

@@ -21,9 +21,9 @@ from endive.transaction.paths import ICEBERG, PYICEBERG
 from endive.workload.arrivals import CLOSED_LOOP, PERIODIC_JOB
 
 _LEAST = 8
-"""Smallest number of commits of a part of a split group."""
+"""Minimum number of commits in each group of a split."""
 _GAP = 8.0
-"""Smallest gap (ratio) in the numbers of added files that separates two kinds of jobs."""
+"""Minimum gap (ratio) in the numbers of added files that separates two kinds of jobs."""
 _JAVA_ENGINES = ("spark", "flink", "trino", "hive", "presto", "dremio", "impala", "kafka")
 
 
@@ -55,7 +55,7 @@ class ObservedClass:
 
 
 def client_of(history: History) -> tuple[str, str]:
-    """Return the commit path of the clients that wrote a history, and the reason."""
+    """Return the commit path of the clients that wrote a history, and the reason for this choice."""
     if history.client is not None:
         makers = Counter(commit.engine for commit in history.commits)
         named = ", ".join(f"{maker} ({count:,} commits)" for maker, count in makers.most_common(5))

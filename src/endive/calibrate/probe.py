@@ -1,4 +1,4 @@
-"""Measure object stores and catalogs by the requests that commits make, limited in number and time.
+"""Measure object stores and catalogs with the requests that commits make, limited in number and time.
 
 A probe writes under a unique name, records each name before writing, and removes all objects when it ends, also after an error or
 Ctrl-C. obstore and PyIceberg read credentials from the environment; the probe never writes them.
@@ -36,7 +36,7 @@ _MEANINGS = {
     "no credentials were found in the environment": r"metadata service|credential provider|missing credentials|169\.254",
     "no response from the endpoint": "connection refused|connecterror|failed to resolve|name or service not known",
 }
-"""Meanings of library errors by pattern; the first match is printed."""
+"""Explanation of library errors by pattern; the first match is printed."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Write a latency profile from fits: TOML with comments on the origin and uncertainty of each number."""
+"""Write fits as a latency profile: TOML with comments on the origin and uncertainty of each number."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ATTRIBUTES: dict[type[QuantileDistribution], dict[str, str]] = {
     storage.MixtureLatency: {"median_ms": "first_median_ms", "sigma": "first_sigma"}
     | {name: name for name in ("second_median_ms", "second_sigma", "second_share")},
 }
-"""Attribute of each key of a distribution in a latency profile, by type of distribution."""
+"""Attributes for the keys of a distribution in a latency profile, by type of distribution."""
 
 
 def describe(fit: Fit) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def assumptions(measured: Sequence[str], base: StorageProfile | None) -> dict[st
 
 
 def _find_stand_in(name: str, measured: Sequence[str], base: StorageProfile | None) -> str:
-    """Return the measured operation that stands for one that was not measured; empty if that of the base profile does."""
+    """Return the measured operation that replaces an operation without measurements; empty if the base profile replaces it."""
     of_one_kind = next((each for each in measured if each.startswith(f"{name}.")), "")
     if of_one_kind or base is not None:
         return of_one_kind

@@ -16,7 +16,7 @@ from endive.input_files import UnreadableError, in_short, read_content, unpacked
 _MOST_BYTES = 512 * 2**20
 _MOST_ATTEMPTS = 10**6
 MOST_FAILED = 0.97
-"""Largest share of failed operations that is assumed."""
+"""Maximum assumed fraction of failed operations."""
 _UNITS_MS = {"nanoseconds": 1e-6, "microseconds": 1e-3, "milliseconds": 1.0, "seconds": 1e3}
 
 
@@ -74,11 +74,11 @@ def _report(report: Any, where: str) -> CommitReport | None:
 
 
 def estimate_failing_share(attempts: Sequence[int], most: int) -> float:
-    """Estimate the share of operations that exhausted their attempts, if each attempt is lost with the same probability.
+    """Estimate the fraction of operations that exhausted their attempts, if each attempt fails with the same probability.
 
-    Only successes are reported, so their attempts are geometric, truncated at ``most``. The share is the posterior mean with a
-    uniform prior of the probability to lose an attempt, so that a dozen reports with many attempts do not imply that nearly all
-    operations fail.
+    Only successes are reported, so the number of attempts has a geometric distribution truncated at ``most``. The fraction is the
+    posterior mean for a uniform prior of the failure probability of an attempt, so that a dozen reports with many attempts do not
+    imply that nearly all operations fail.
     """
     if not attempts:
         return 0.0

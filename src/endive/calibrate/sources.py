@@ -1,4 +1,4 @@
-"""Open the history of a table: a metadata file, the ``snapshots`` metadata table, or a catalog that PyIceberg knows."""
+"""Read the history of a table from a metadata file, the ``snapshots`` metadata table, or a catalog configured in PyIceberg."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _with_manifests(history: History, metadata: str) -> History:
-    """Return the history with the sizes from the current manifest list, if that can be read.
+    """Return the history with the sizes from the current manifest list, if the list can be read.
 
     A list in another store than its ``metadata`` is not read: an untrusted file must not determine which servers are contacted.
     """
@@ -166,7 +166,7 @@ def _from_catalog(table: str, catalog: str | None) -> History:
 
 
 def catalog_properties(name: str | None) -> dict[str, Any]:
-    """Return PyIceberg's properties of a catalog, read now; the library reads them once, when it is imported."""
+    """Return PyIceberg's properties of a catalog, read anew, because the library reads them only when it is imported."""
     from pyiceberg.utils.config import Config
 
     config = Config()

@@ -23,7 +23,7 @@ class Commit:
     summary: Mapping[str, str] = field(default_factory=dict)
 
     def count(self, *keys: str) -> int | None:
-        """Return the first of these keys of the summary that is a number; None if none is."""
+        """Return the first number at these keys of the summary; None if there is none."""
         for key in keys:
             text = self.summary.get(key)
             if text is not None and text.strip().isascii() and text.strip().isdigit() and len(text) < 16:
@@ -60,7 +60,7 @@ class TableState:
     metadata_bytes_per_snapshot: int | None = None
     data_files: int | None = None
     partitions: int | None = None
-    """Partitions with a separate manifest, by the bounds in the manifest list: a lower bound."""
+    """Number of partitions with a separate manifest, from the bounds in the manifest list; a lower bound."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class History:
     state: TableState = TableState()
     other_changes_ms: tuple[int, ...] = ()
     expired: bool = False
-    """True if snapshots of the table were expired."""
+    """True if snapshots of the table have expired."""
     log_begins_ms: int | None = None
     """Time of the oldest entry of the metadata log, which has 100 entries by default."""
     manifest_list: str | None = None
@@ -116,7 +116,7 @@ def moment(timestamp_ms: float) -> str:
 
 _MOST_MS = 253_402_300_799_999  # the year 9999
 _NEAR_MS = 2_000
-"""Longest time between the delete and the append of an overwrite of PyIceberg."""
+"""Maximum time between the delete and the append of a PyIceberg overwrite."""
 
 
 def parse_metadata(content: bytes, where: str) -> History:
@@ -165,7 +165,7 @@ def parse_metadata(content: bytes, where: str) -> History:
 
 
 _MOST_BYTES = 512 * 2**20
-"""Largest metadata file: about a million snapshots."""
+"""Maximum size of a metadata file, enough for about a million snapshots."""
 
 
 def _decompressed(content: bytes, where: str) -> bytes:
@@ -234,7 +234,7 @@ def _join_parts(commits: list[Commit], updates: list[int]) -> tuple[list[Commit]
 
 
 def _changes_without_snapshot(commits: list[Commit], updates: list[int]) -> tuple[int, ...]:
-    """Return the times of metadata files after the first commit that are not those of a snapshot."""
+    """Return the times of metadata files after the first commit that do not belong to a snapshot."""
     if not commits:
         return ()
     taken = {commit.timestamp_ms for commit in commits}

@@ -33,7 +33,7 @@ _PROPERTIES: dict[str, tuple[str, type, float, float]] = {
     "commit.manifest.target-size-bytes": ("table", int, 1, 1e12),
     "commit.manifest-merge.enabled": ("table", bool, 0, 1),
 }
-"""Table properties that the configuration accepts under the same names: section, type, lowest and highest value."""
+"""Table properties that the configuration accepts under the same names, with section, type, minimum and maximum."""
 _ISOLATION = ("write.merge.isolation-level", "write.update.isolation-level", "write.delete.isolation-level")
 
 
@@ -162,7 +162,7 @@ def _add_expiry(tree: Tree, history: History, start: int, assumptions: list[Assu
 
 
 def _add_properties(tree: Tree, history: History, classes: Sequence[ObservedClass]) -> None:
-    """Copy the table's properties under Iceberg's names; invalid values are skipped."""
+    """Copy table properties under Iceberg's names; invalid values are skipped."""
     for name, (section, kind, least, most) in _PROPERTIES.items():
         value = _value(history.properties.get(name, ""), kind)
         if value is not None and least <= value <= most:
@@ -207,7 +207,7 @@ def configuration_text(imported: Imported) -> str:
 
 
 def _comment(text: str) -> str:
-    """Return a text as one line of comment."""
+    """Return a text as a comment of one line."""
     return "# " + " ".join(text.encode("utf-8", "replace").decode().split())
 
 
@@ -229,7 +229,7 @@ def _inline(value: Any) -> str:
 
 
 def assumptions_path(configuration: Path) -> Path:
-    """Return the path of the file with the ranges of a configuration's assumptions."""
+    """Return the path of the file with the assumptions of a configuration and their ranges."""
     return configuration.with_suffix(".assumptions.json")
 
 
@@ -272,7 +272,7 @@ def make_trace(imported: Imported, out: Path, reports: Sequence[CommitReport] = 
 
 
 def _without_arrivals(assumption: Assumption) -> Assumption:
-    """Return the assumption without ranges of rates, which a trace replaces."""
+    """Return an assumption without ranges of rates, because a trace replaces them."""
 
     def kept(end: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in end.items() if not any(part in ARRIVAL_KINDS for part in key.split("."))}

@@ -1,7 +1,7 @@
 """Run a configuration and write its files atomically: results, summary and provenance.
 
 ``prepare_run`` builds the model and chooses the engine, once; ``execute_run`` streams the rows to Parquet and writes the records
-next to them. The files of a run suffice to read, check and repeat it. Results are written last: if they exist, so do the other
+next to them. The files of a run suffice to check and reproduce the run. Results are written last: if they exist, so do the other
 files.
 """
 

@@ -30,7 +30,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 class RowError(ValueError):
-    """Violation of an invariant of the model by a row."""
+    """Raised if a row violates an invariant of the model."""
 
 
 @dataclass(frozen=True)

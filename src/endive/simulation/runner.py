@@ -30,7 +30,7 @@ _PLAIN_COMPILATION = 3.0
 
 
 class EngineError(ValueError):
-    """The requested engine cannot run this configuration."""
+    """Raised if the requested engine cannot run the configuration."""
 
 
 @dataclass(frozen=True)

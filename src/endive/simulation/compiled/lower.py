@@ -49,7 +49,7 @@ _NOTHING: Parameters = (0, 0.0, 0.0, 0.0)
 
 
 class NotLowerableError(Exception):
-    """The configuration has a component that only the reference engine can run."""
+    """Raised if the configuration has a component that only the reference engine can run."""
 
 
 def check_lowerable(config: SimulationConfig) -> None:

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class KernelError(Exception):
-    """The kernel cannot be linked: it is not object code for this processor, or refers to a missing symbol."""
+    """Raised if a kernel cannot be linked: it is not object code for this processor, or refers to a missing symbol."""
 
 
 class Kernel(Protocol):
