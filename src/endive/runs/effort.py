@@ -61,7 +61,7 @@ class Effort:
 
     @property
     def cpu_seconds(self) -> float:
-        """CPU seconds, by the speed of this machine."""
+        """CPU seconds, given the speed of this machine."""
         speed = speed_of_this_machine()
         return speed.cpu_seconds(self.work, self.runs) + self.setup_s * speed.run_s / USUAL.run_s
 
@@ -72,7 +72,7 @@ class Effort:
 
 
 def estimate_effort(document: Document) -> Effort:
-    """Estimate the cost of one run of a configuration from its model."""
+    """Estimate the effort of one run of a configuration from the model."""
     config = build_simulation_config(document, seed_override=0)
     classes = config.workload.config.workload_classes
     table_s = _TABLE_S + _STEADY_TABLE_S * any(config.policy_of(cls).path.keeps_files for cls in classes)
