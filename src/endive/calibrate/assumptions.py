@@ -76,7 +76,7 @@ def _failures(tree: Tree, classes: Sequence[ObservedClass], reports: Sequence[Co
         most = min(max(2.0 * failed, 0.05), MOST_FAILED) if own else 0.2
         if own:
             texts.append(f"{100 * failed:.2g}% of the {cls.name} operations fail, estimated from the attempts in the reports")
-        if CLOSED_LOOP.key in section and cls.loop is not None:  # its rate has them in it already
+        if CLOSED_LOOP.key in section and cls.loop is not None:  # the rate already includes them
             high[f"workload.{cls.name}.{CLOSED_LOOP.key}"] = cls.loop.keys(per_s_factor=(1.0 - failed) / (1.0 - most))
             continue
         for share, into in ((0.0, low), (most, high)):

@@ -50,7 +50,7 @@ def read_bytes(location: str) -> bytes:
             raise InputError(f"{location}: no such file")
         if info.type == pa.fs.FileType.Directory:
             raise InputError(f"{location} is a directory; pass one of its *.metadata.json files, or the directory of a Delta table")
-        if info.type == pa.fs.FileType.Unknown and not path.startswith("/dev/fd/"):  # which a shell hands over
+        if info.type == pa.fs.FileType.Unknown and not path.startswith("/dev/fd/"):  # process substitution of a shell
             raise InputError(f"{location} is not a file")
         if info.size is not None and info.size > _MOST_BYTES:
             raise InputError(f"{location} has {info.size:,} bytes; the limit for a metadata file is 1 GiB")

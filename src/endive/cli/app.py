@@ -136,7 +136,7 @@ def _terminate(signal_number: int, frame: FrameType | None) -> None:
 
 
 def _explained(error: OSError) -> str:
-    """Return the file and the error."""
+    """Return a sentence that names the file and the error."""
     from endive.input_files import state
 
     if isinstance(error, FileExistsError | NotADirectoryError):

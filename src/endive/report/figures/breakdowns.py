@@ -76,7 +76,7 @@ def _note_missing(study: Study, every: pd.DataFrame, metric: str) -> Iterator[st
 
 
 def _name_missing(study: Study, rows: pd.DataFrame, member: str, why: str) -> str:
-    """Return the points at which the percentile of a class or operation is missing for this reason."""
+    """Return the labels of the points at which the percentile of a class or operation is missing for this reason."""
     own = rows[rows["member"] == member]
     every, lost = Counter(own["series"]), Counter(own[own["why"] == why]["series"])
     if lost == every:
