@@ -168,7 +168,7 @@ def test_comparison_has_verdicts(comparison: endive.Comparison, tmp_path: Path) 
     success = table[(table["metric"] == "time_to_commit_p50_ms") & (table["configuration"] == "S3 Express")].iloc[0]
     assert success["better"]
     assert comparison.names == ("S3", "S3 Express")
-    assert comparison.summary().startswith("S3 Express is better than")
+    assert comparison.summary().startswith("`S3 Express` is better than")
     assert comparison.figure("throughput_per_s").save(tmp_path / "bars.svg").is_file()
     with pytest.raises(ReportError, match="is not compared"):
         comparison.figure("nothing")

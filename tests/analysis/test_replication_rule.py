@@ -87,7 +87,7 @@ def test_subjects_are_those_asked_for_or_success_and_p95() -> None:
     assert [each.metric for each in choose_subjects([], Precision(0.01, shares_only=True), "x")] == ["success_rate"]
     asked = (Subject("throughput_per_s", "ingest"),)
     assert choose_subjects([*asked, *asked], Precision(0.01), "x") == asked
-    with pytest.raises(ConfigError, match=r"0\.5pp applies to shares, and throughput_per_s\(ingest\) is not a share"):
+    with pytest.raises(ConfigError, match=r"0\.5pp applies to proportions, and throughput_per_s\(ingest\) is not a proportion"):
         choose_subjects(asked, Precision(0.005, shares_only=True), "--precision")
 
 

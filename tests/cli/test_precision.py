@@ -99,7 +99,7 @@ def test_the_precision_of_a_frontier_is_that_of_the_load(config: Path, tmp_path:
     assert found["narrow"]
     assert found["high"] / found["low"] <= 1.5
     for options, message in (
-        (["--precision", "1pp"], "a load is not a share"),
+        (["--precision", "1pp"], "a load is not a proportion"),
         (["--precision", "5%", "--seeds", "5"], "excludes --seeds"),
         (["--precision", "5%", "--tolerance", "5%"], "excludes --tolerance"),
     ):
@@ -135,7 +135,7 @@ def test_seeds_that_do_not_help_are_not_added(config: Path, tmp_path: Path) -> N
         (["run", "--for", "p99"], "no effect without --precision"),
         (["run", "--max-seeds", "9"], "no effect without --precision"),
         (["run", "--precision", "much"], "is not a precision"),
-        (["tune", "--for", "p95", "--precision", "1pp"], "1pp applies to shares"),
+        (["tune", "--for", "p95", "--precision", "1pp"], "1pp applies to proportions"),
         (["tune", "--for", "success", "--precision", "1%", "--seeds", "9"], "excludes --seeds"),
     ],
 )

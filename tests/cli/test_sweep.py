@@ -180,7 +180,7 @@ def test_an_impossible_directory_is_one_error_before_spark_starts(tmp_path: Path
     monkeypatch.setattr("endive.pipeline.session.StartingSession.begin", lambda self: pytest.fail("Spark was started"))
     result = call("sweep", sweep_file(tmp_path), "--out", tmp_path / "file" / "below")
     assert result.exit_code == 1
-    assert result.stderr.replace("\n", "") == f"error: {tmp_path / 'file'}: is a file, but must be a directory"
+    assert result.stderr.replace("\n", "") == f"error: {tmp_path / 'file'} is a file, but must be a directory"
     result = call("report", tmp_path, "--out", tmp_path / "file" / "report.html")
     assert (result.exit_code, result.stderr.count("error:")) == (1, 1)
 

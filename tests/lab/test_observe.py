@@ -155,11 +155,11 @@ def test_a_metadata_file_stands_for_the_commit_to_a_catalog_of_the_client() -> N
 
 class TestErrors:
     def test_a_command_without_a_commit(self) -> None:
-        with pytest.raises(LabError, match="made no commit that the lab can see"):
+        with pytest.raises(LabError, match="observed no commit of the command"):
             Observer([sys.executable, "-S", "-c", "pass"]).observe((0, 1, 2))
 
     def test_a_command_that_fails(self) -> None:
-        with pytest.raises(LabError, match="exit code 1 in the lab: ValueError: no"):
+        with pytest.raises(LabError, match="exited with code 1 in the lab: ValueError: no"):
             Observer([sys.executable, "-S", "-c", "raise ValueError('no')"]).observe((0, 1, 2))
 
     @pytest.mark.parametrize(

@@ -234,10 +234,12 @@ DAMAGES: dict[str, Damage] = {
         of_run(lambda run: set_column(run, "operation_type", all_are("../../../../OUTSIDE"))), "operation_type is"
     ),
     "another class of the configuration": Damage(
-        of_run(lambda run: set_column(run, "workload_class", all_are("ingest"))), "summary.json: by_class_and_operation", lost=0
+        of_run(lambda run: set_column(run, "workload_class", all_are("ingest"))), "summary.json: `by_class_and_operation", lost=0
     ),
     "another operation": Damage(
-        of_run(lambda run: set_column(run, "operation_type", first_is("overwrite"))), "summary.json: by_class_and_operation", lost=0
+        of_run(lambda run: set_column(run, "operation_type", first_is("overwrite"))),
+        "summary.json: `by_class_and_operation",
+        lost=0,
     ),
     "a table that does not exist": Damage(
         of_run(lambda run: set_column(run, "tables_written", first_is([99]))), "tables_written has a table", lost=0

@@ -160,10 +160,10 @@ def test_profiles_of_ones_own_are_found_beside_the_configuration(tmp_path: Path)
     ("options", "message"),
     [
         ({}, "pass exactly one of config, toml and a path to load; got none"),
-        ({"toml": BASE, "config": "x.toml"}, "just one of them; there is config and toml"),
+        ({"toml": BASE, "config": "x.toml"}, "pass exactly one of config, toml and a path to load; got config and toml"),
         ({"config": "nowhere.toml"}, "nowhere.toml: no such file"),
         ({"toml": "x = = 1"}, "option toml is not TOML: Invalid value"),
-        ({"toml": BASE, "seed": "3"}, """format("endive"): seed: no such option; did you mean 'seeds'?"""),
+        ({"toml": BASE, "seed": "3"}, """format("endive"): seed: unknown option; did you mean 'seeds'?"""),
         ({"toml": BASE, "seeds": "a-b"}, "option seeds: 'a-b' is neither a number of seeds such as 5 nor a range such as 0-4"),
         ({"toml": BASE, "partitions": "0"}, "option partitions should be a whole number above 0 (got '0')"),
         ({"toml": BASE, "set": "retry"}, "option set: 'retry' must have the form key=value"),

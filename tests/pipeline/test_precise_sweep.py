@@ -120,7 +120,7 @@ def test_sweeps_without_all_rows_have_the_same_metrics(tmp_path: Path, rows: str
 def test_a_dry_run_says_that_the_plan_is_a_pilot(tmp_path: Path) -> None:
     path = write(tmp_path, 'precision = "2%"')
     result = CliRunner().invoke(app, ["sweep", str(path), "-o", str(tmp_path / "out"), "--dry-run"])
-    assert "points whose intervals are wider than 2% get up to 100 seeds" in " ".join(result.output.split())
+    assert "points with intervals wider than 2% get up to 100 seeds" in " ".join(result.output.split())
     assert answer("sweep", path, "--dry-run", "-o", tmp_path / "out")["runs"] == 16
 
 
@@ -129,7 +129,7 @@ def test_a_dry_run_says_that_the_plan_is_a_pilot(tmp_path: Path) -> None:
     [
         (["--seeds", "3", "--precision", "1%"], "excludes --seeds"),
         (["--for", "throughput"], "no effect without --precision"),
-        (["--precision", "0.5pp", "--for", "throughput"], "0.5pp applies to shares"),
+        (["--precision", "0.5pp", "--for", "throughput"], "0.5pp applies to proportions"),
         (["--precision", "one"], "is not a precision"),
         (["--max-seeds", "5"], "no effect without --precision"),
     ],

@@ -128,7 +128,7 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], object], str]] = {
         "metrics/_state.json is missing or damaged",
     ),
     "state missing": ("all", lambda root: (root / "metrics" / "_state.json").unlink(), "metrics/_state.json is missing"),
-    "plan edited": ("all", lambda root: change_plan(root, seeds=[0]), "damaged: study.json: record_sha256"),
+    "plan edited": ("all", lambda root: change_plan(root, seeds=[0]), "damaged: study.json: `record_sha256`"),
     "plan truncated": ("all", lambda root: (root / "studies" / "study.json").write_text("{"), "damaged: study.json is not JSON"),
     "file of the study damaged": ("all", lambda root: (root / "studies" / "study.toml").write_text("x ="), "damaged: study.toml"),
     "row of another transaction": (

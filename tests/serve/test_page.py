@@ -47,7 +47,7 @@ def visit(browser: Browser, client: Client) -> Iterator[Visit]:
 
 def success(visit: Visit) -> float:
     """The share in the headline."""
-    found = re.match(r"([\d.]+) ?%", visit.text("#sentence"))
+    found = re.match(r"([\d.]+)(?:–[\d.]+)?%", visit.text("#sentence"))
     assert found, visit.text("#sentence")
     return float(found[1])
 
@@ -102,7 +102,7 @@ def test_a_figure_is_saved_where_the_clipboard_is_closed(visit: Visit) -> None:
     page.evaluate("() => { navigator.clipboard.write = () => Promise.reject(new Error('closed')); }")
     with page.expect_download() as download:
         page.click("#curve button.picture")
-    assert download.value.suggested_filename == "throughput_by_load.png"
+    assert download.value.suggested_filename == "throughput_versus_offered_load.png"
     assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
     page.wait_for_selector("#curve button.picture:has-text('Saved')")
     assert visit.errors == []

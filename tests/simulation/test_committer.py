@@ -215,7 +215,7 @@ def test_group_commit_of_the_service_is_rejected_with_a_single_committer() -> No
     tree = fixed(1, 1_000.0)
     tree["catalog"] = {"type": "service", "coalesce": {"linger_ms": 1.0}}
     tree["workload"]["writers"]["committer"] = {}
-    with pytest.raises(ConfigError, match=r"catalog\.coalesce: has no effect with a committer"):
+    with pytest.raises(ConfigError, match=r"`catalog\.coalesce` has no effect with a committer"):
         check_document(tree, "test")
 
 

@@ -46,7 +46,7 @@ def test_what_is_reported_of_the_table_is_true(written: tuple[Path, Written], ro
     # how arrivals look depends on how busy this machine is; ``make verify`` checks that on larger tables
     made = sum(report["operation"] == "append" for report in written[1].reports)
     assert int(appends.split()[2]) >= made > 0
-    assert any("commit_path is 'pyiceberg'" in text for text in answer["assumptions"])
+    assert any("commit_path = 'pyiceberg'" in text for text in answer["assumptions"])
     assert not any("could not be read" in text for text in answer["assumptions"])
 
 

@@ -297,7 +297,7 @@ provider = "instant"
     ("text", "message"),
     [
         ("schedule = []", 'schedule must have at least one step, such as schedule = [{ from = "0s", rate = 2.0 }]'),
-        ("schedule = [{ from = 5, rate = 1 }, { from = 5, rate = 2 }]", "must be in order of time, but 5 ms follows 5 ms"),
+        ("schedule = [{ from = 5, rate = 1 }, { from = 5, rate = 2 }]", "must be in chronological order, but 5 ms follows 5 ms"),
         ("schedule = [{ from = 0, rate = 0 }]", "must have a rate above 0 before simulation.duration_ms = 2000"),
         ("schedule = [{ from = '3s', rate = 5 }]", "must have a rate above 0 before simulation.duration_ms = 2000"),
         ("schedule = [{ from = 0, rate = 5 }]\nrate = 3", "rate and schedule exclude each other"),
