@@ -260,7 +260,7 @@ DAMAGES: dict[str, Damage] = {
     "provenance with an unpaired surrogate": Damage(
         of_run(lambda run: change_parameters(run, "catalog", type="\ud800")), "provenance.json contains an unpaired surrogate"
     ),
-    "provenance with another parameter": Damage(of_run(change_without_sealing), "record_sha256: is"),
+    "provenance with another parameter": Damage(of_run(change_without_sealing), "record_sha256 is"),
     "provenance of another seed": Damage(of_run(lambda run: change_record(run, seed=1)), "provenance.json: seed"),
     "provenance of another experiment": Damage(
         of_run(lambda run: change_record(run, experiment_hash="0" * 8)), "provenance.json: experiment_hash"
