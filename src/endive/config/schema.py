@@ -404,7 +404,7 @@ class CatalogSection(Section):
     transfer_ms_per_mib: NonNegative = Field(10.0, description="service: additional latency of a load per MiB of table metadata.")
     writes_metadata: bool = Field(
         True,
-        description="service: true: the server writes metadata.json and returns it in the response to a load (REST). false: "
+        description="service: whether the server writes metadata.json and returns it when a table is loaded (REST). If false, "
         "clients read and write it (Glue, Hive, JDBC).",
     )
     metadata_limit_bytes: Annotated[int, Field(ge=1, le=10**15)] | None = Field(

@@ -100,7 +100,7 @@ def _attempts(requests: Iterable[RecordedRequest]) -> dict[tuple[str, str], list
 
 
 def _find_repetition(lost: _Attempt, later: Sequence[_Attempt]) -> _Attempt | None:
-    """Return the client's next successful commit if it commits the same data: without new files, or the same amount of data."""
+    """Return the client's next successful commit if it repeats the lost one: it adds no new files, or the same amount of data."""
     event = lost.request.event
     if event.service == CATALOG:
         following = next((other for other in later if other.took_effect), None)

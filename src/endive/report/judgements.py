@@ -1,4 +1,4 @@
-"""Evaluate conditions of ``--fail-if``, and state the outcome in words, as data and as JUnit XML."""
+"""Evaluate ``--fail-if`` conditions, and report the results as text, JSON and JUnit XML."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from endive.version import code_version
 
 _BYTES_PER_TRANSACTION = 110.0
 _TABLE_S = 1e-5
-"""CPU seconds to build the state of one table, measured with 20,000 to 200,000 tables on a machine of 2024."""
+"""CPU seconds to build the state of one table, measured with 20,000 to 200,000 tables on a 2024 machine."""
 _STEADY_TABLE_S = 3e-5
 """Further CPU seconds for the steady state of a table with manifests, measured with 2,000 to 10,000 tables."""
 _CLASS_S = 0.01

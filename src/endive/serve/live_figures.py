@@ -175,9 +175,6 @@ def draw_timeline(
     except ReportError:
         return None
     lost = int(retries[place])
-    text = (
-        f"which has {lost} {'retry' if lost == 1 else 'retries'}"
-        if lost
-        else "which has no retries, like all transactions in this part of the run"
-    )
-    return {**_to_chart(figure), "title": "Commit timeline", "about": f"Transactions around #{txn}, {text} (seed {seed})."}
+    text = f"It has {'1 retry' if lost == 1 else f'{lost:,} retries'}." if lost else "No transaction shown has retries."
+    about = f"Transactions around transaction #{txn} (seed {seed}). {text}"
+    return {**_to_chart(figure), "title": "Commit timeline", "about": about}

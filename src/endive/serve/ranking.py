@@ -214,7 +214,7 @@ def _headline(
     leader = names[best.name]
     if best.clear and best.name != PRESENT:
         before, after = (_mean(goal, each) for each in (present, tried[best.name].found))
-        return f"{leader[:1].upper()}{leader[1:]} improves {goal.words} the most, from {before} to {after}."
+        return f"Largest improvement of {goal.words}: {leader}, from {before} to {after}."
     rivals = [names[name] for name in best.rivals if name in helps] or [names[name] for name in best.rivals if name != PRESENT]
     more = len(rivals) - _MOST_NAMED
     if not rivals:
