@@ -109,7 +109,7 @@ class Stream:
         return max(self._block[position : position + count])
 
     def _load(self, index: int, count: int = 1) -> int:
-        """Compute the next draws as an array, which takes a tenth of the time for a long stream."""
+        """Compute the next draws as an array, which reduces the time of a long stream to a tenth."""
         indices = np.arange(index, index + max(count, _BLOCK), dtype=np.uint64)
         self._block = keyed_uniform(self._key, indices).tolist()  # type: ignore[arg-type, attr-defined]
         self._block_start = index
@@ -177,7 +177,7 @@ class TransactionStreams:
         return stream
 
     def of_commit(self, number: int) -> TransactionStreams:
-        """Return the streams of a further commit of a job; these streams belong to its first commit."""
+        """Return the streams of commit ``number`` of a job; ``self`` has the streams of its first commit."""
         return TransactionStreams(derive(derive(self._key, Purpose.NEXT_COMMIT), number))
 
 

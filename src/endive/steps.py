@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 REQUEST_FAILED = "request_failed"
-"""Abort reason after a failed request without a reason."""
+"""Abort reason of a failed request that gives no reason."""
 
 
 class RequestFailedError(Exception):

@@ -46,7 +46,7 @@ def decorrelated_ms(last_ms: float, base_ms: float, multiplier: float, max_ms: f
 
 
 def slot_ms(retry: int, slot_length_ms: float, max_ms: float, u: float) -> float:
-    """Return the start of a random slot; there are ``FIRST_SLOTS`` slots at the first retry, twice as many at each further one."""
+    """Return the start of a random slot; there are ``FIRST_SLOTS`` slots at the first retry, and twice as many at each next one."""
     if retry > 60:
         return max_ms
     wait = slot_length_ms * math.floor(u * FIRST_SLOTS * 2.0 ** float(retry - 1))
@@ -54,7 +54,7 @@ def slot_ms(retry: int, slot_length_ms: float, max_ms: float, u: float) -> float
 
 
 def aimd_ms(state_ms: float, max_ms: float, jitter: float, u: float) -> float:
-    """Return the wait of a client that increases it after each failed attempt and reduces it after each commit (AIMD)."""
+    """Return the wait of an AIMD client, which increases after each failed attempt and decreases after each commit."""
     return (state_ms if state_ms < max_ms else max_ms) * (1.0 + jitter * (2.0 * u - 1.0))
 
 

@@ -106,7 +106,7 @@ def pick(cumulative: object, n: int, chosen: object, before: object, n_chosen: i
     i = low - 1 if low > 0 else 0
     while i < n_chosen and chosen[i] <= item:  # type: ignore[index]
         if chosen[i] == item:  # type: ignore[index]
-            item += 1  # rounding can return a chosen item: take the next free one
+            item += 1  # rounding can return a chosen item; the next free item replaces it
         i += 1
     if item < n:
         return item
@@ -133,12 +133,12 @@ def insert_pick(cumulative: object, chosen: object, before: object, n_chosen: in
 
 
 def store_resend_wait_ms(refusals: int, u: float) -> float:
-    """Return the client's wait after rejection number ``refusals`` of a write: up to 1 s, doubling to 32 s (Google's library)."""
+    """Return the client's wait after rejection number ``refusals`` of a write: at most 1 s, doubling to 32 s (Google)."""
     return u * min(1000.0 * 2.0 ** min(refusals - 1, 5), 32_000.0)
 
 
 def sdk_resend_wait_ms(errors: int, u: float) -> float:
-    """Return the SDK's wait after error number ``errors`` of a request: up to 100 ms, doubling to 20 s (AWS, standard mode)."""
+    """Return the SDK's wait after error number ``errors`` of a request: at most 100 ms, doubling to 20 s (AWS, standard mode)."""
     return u * min(100.0 * 2.0 ** min(errors - 1, 8), 20_000.0)
 
 
@@ -148,7 +148,7 @@ def any_error_probability(request_error: float, requests: int) -> float:
 
 
 def status_check_wait_ms(checks: int, min_wait_ms: float, max_wait_ms: float) -> float:
-    """Return the wait after status check number ``checks`` (from 1), if it got no response."""
+    """Return the wait after status check number ``checks`` (from 1), which got no response."""
     return min(min_wait_ms * 2.0 ** min(checks - 1, 60), max_wait_ms)
 
 

@@ -26,7 +26,7 @@ def mix64(z: int) -> int:
 
 
 def derive(key: int, word: int) -> int:
-    """Return the key one level below ``key``: run, class, transaction, purpose."""
+    """Return the key one level below ``key``; the levels are run, class, transaction and purpose."""
     return mix64(((key ^ ((word * _WORD) & MASK)) + GOLDEN) & MASK)
 
 

@@ -63,7 +63,7 @@ def bins_of(model: Any, manifests: int, size: int) -> tuple[int, int, int]:
 
 
 def merged_away(bins: int, per_bin: int, newest: int) -> int:
-    """Return by how many manifests merging reduces their number."""
+    """Return the number of manifests that merging saves."""
     return bins * (per_bin - 1) + (newest - 1 if newest > 0 else 0)
 
 

@@ -1,4 +1,4 @@
-"""Wrapper that tracks the metadata files of tables for a custom catalog, so that it works on Iceberg's commit paths."""
+"""Wrapper that tracks the metadata files of tables for a custom catalog, so that the catalog works on Iceberg's commit paths."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Catalog(ABC):
         return self
 
     def restrict(self, tables: Collection[int]) -> Catalog:
-        """Restrict the view of a transaction to the tables that it reads, and return it."""
+        """Restrict the view of a transaction to the tables that it reads, and return the view."""
         return self
 
     def keep_handles(self, handles: TableHandles) -> CatalogSnapshot | None:
@@ -223,7 +223,7 @@ class StoredCatalog(Catalog):
         return catalog
 
     def starting_with(self, initial_files: Sequence[TableFiles]) -> Self:
-        """Return the catalog with other initial files of its tables."""
+        """Return the catalog with other initial table files."""
         catalog = copy.copy(self)
         catalog.initial_files = tuple(initial_files)
         return catalog.fresh()

@@ -70,7 +70,7 @@ class ServiceCatalog(StoredCatalog):
         return view
 
     def restrict(self, tables: Collection[int]) -> Self:
-        """Restrict the view to the tables that the transaction loads, and return it."""
+        """Restrict the view to the tables that the transaction loads, and return the view."""
         self._tables = tables
         return self
 
@@ -201,7 +201,7 @@ class ServiceCatalog(StoredCatalog):
         return outcome, now_ms
 
     def _commit_in_batch(self, request: CommitRequest, u: float, now_ms: float) -> Generator[Step, None, tuple[str | None, float]]:
-        """Join the batch of the table (or lead a new one), and return the outcome and the time of the decision."""
+        """Join the batch of the table, or lead a new batch; return the outcome and the time of the decision."""
         coalesce, server = self.settings.coalesce, self._server
         assert coalesce is not None
         table, member = min(request.writes), Member(request, now_ms)
@@ -233,7 +233,7 @@ class ServiceCatalog(StoredCatalog):
         return member.outcome, now_ms
 
     def _ask_database(self, tables: Collection[int], outcome: str | None) -> str | None:
-        """End the service of a commit and return its outcome, which may become a serialization failure of the database."""
+        """End the service of a commit and return its outcome, which may be a serialization failure of the database."""
         probability, others = self.settings.database_conflict, self._server.end_commit(tables)
         if outcome is None and probability > 0.0 and others > 0:
             failed = self._rng.random_sample() < any_error_probability(probability, others)
@@ -257,7 +257,7 @@ class ServiceCatalog(StoredCatalog):
             request.handles.keep(writes, CatalogSnapshot(self._state.groups[first].seq, self._state.tables, now_ms))
 
     def _has_too_many_unpublished(self) -> bool:
-        """Return whether the catalog rejects a commit until earlier ones are published, and count it."""
+        """Return whether the catalog rejects a commit until earlier commits are published, and count the rejection."""
         group, limit = self._state.groups[self._group_id], self.unpublished_limit
         if limit is None or group.seq - group.published < limit:
             return False
@@ -279,7 +279,7 @@ class ServiceCatalog(StoredCatalog):
         return tuple(self.tables[table_id].ref for table_id in request.writes) if request.intention.moves_ref else ()
 
     def _swapped(self, request: CommitRequest) -> tuple[int, ...]:
-        """Return the current values that the server compares in its swap.
+        """Return the current values that the server compares in its compare-and-swap.
 
         Iceberg's server (``recheck``) compares the metadata files of the tables. An expiry of snapshots also replaces them.
         """

@@ -24,7 +24,7 @@ ServerRetryMode = Literal["recheck", "rebase"]
 
 @dataclass(frozen=True, slots=True)
 class Coalesce:
-    """Group commit: a commit waits ``linger_ms`` for other commits to its table; a swap has at most ``max_batch`` (0: no limit)."""
+    """Group commit: a commit waits ``linger_ms`` for others to its table; a batch has at most ``max_batch`` (0: no limit)."""
 
     linger_ms: float = 0.0
     max_batch: int = 0
@@ -50,12 +50,12 @@ class ServiceSettings:
     max_resends: int = 5
     lock: Literal["none", "table"] = "none"
     server_retries: int = 0
-    """Maximum number of times that the server repeats a lost swap; each repetition takes ``server_backoff_ms`` and a reload."""
+    """Maximum number of server retries of a failed compare-and-swap; each takes ``server_backoff_ms`` and a reload."""
     server_retry_mode: ServerRetryMode = "recheck"
-    """Treatment of a commit that lost its swap.
+    """Server-side handling of a commit whose compare-and-swap failed.
 
-    ``recheck``: the server checks its requirements again, as Iceberg's CatalogHandlers do. ``rebase``: the server applies an append
-    to the current state.
+    ``recheck``: the server checks the requirements of the commit again, as Iceberg's CatalogHandlers do. ``rebase``: the server
+    applies an append to the current state.
     """
     server_backoff_ms: float = 100.0
     database_conflict: float = 0.0
@@ -164,7 +164,7 @@ class Server:
         return self._committing.total() - sum(self._committing[table_id] for table_id in tables)
 
     def join(self, table: int, member: Member) -> None:
-        """Add a member to the next batch of the table. If there is no batch, the member leads a new one."""
+        """Add a member to the next batch of the table. If there is no batch, the member leads a new batch."""
         self._waiting += 1
         if table in self._batches:
             self._batches[table].append(member)

@@ -56,7 +56,7 @@ class CatalogSnapshot:
 class TableHandles:
     """Cached state of the tables of a service, from the last load or commit of a writer.
 
-    The state is that at the time at which the server sends the response.
+    The cached state is the state when the server sends the response.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class IntentionRecord:
     expected_offset: int | None = None
     """End offset of the log that the transaction last read, or None for the current end."""
     refs: Mapping[int, int] | None = None
-    """Main branches that were read, by table id; None stands for the versions before ``tables_written``."""
+    """Main branches that were read, by table id; if None, the versions that precede those in ``tables_written``."""
     moves_ref: bool = True
     """True if the commit moves the main branches of its tables; False for an expiry of snapshots."""
     rebasable: bool = False

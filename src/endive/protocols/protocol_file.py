@@ -1,4 +1,4 @@
-"""Schema of a protocol file: the type, default and description of every key, and checks of keys against each other."""
+"""Schema of a protocol file: the type, default and description of every key, and the checks between keys."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ Against = dict[str, list[str]]
 
 
 class ConflictSection(Section):
-    """``[conflicts]``: intervening commits that make an operation fail, by the overlap that this requires."""
+    """``[conflicts]``: intervening commits that make an operation fail, by the required overlap."""
 
     rebases: bool = Field(True, description="The client commits on top of intervening commits that do not conflict.")
     table: Against = Field(
@@ -191,7 +191,7 @@ def phases_of(document: ProtocolDocument) -> dict[str, list[StepSection]]:
 
 
 def discovering_step(document: ProtocolDocument, phase: str) -> int | None:
-    """Return the place of the first step of a phase that shows the current version: a marked one, or the default."""
+    """Return the place of the first step of a phase that shows the current version: a marked step, or the default step."""
     steps = phases_of(document)[phase]
     marked = [place for place, step in enumerate(steps) if step.discovers]
     if marked or phase not in ("load", "after_loss"):
@@ -304,7 +304,7 @@ def _check_step(
 def _check_roles(
     document: ProtocolDocument, phase: str, steps: list[StepSection], place: int, step: StepSection
 ) -> Iterator[Problem]:
-    """Check what a step does beyond its requests."""
+    """Check the effects of a step other than its requests."""
     key = f"{phase}.{place}"
     if step.discovers and phase not in ("load", "attempt", "after_loss"):
         yield Problem(f"{key}.discovers", f"has no effect in {phase}: nothing is based on the version that it shows", True)

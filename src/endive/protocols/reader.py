@@ -1,4 +1,4 @@
-"""Reading of protocol files, built-in or of users.
+"""Reading of protocol files, built-in or user-defined.
 
 ``commit_path = "delta-rs"`` names a built-in protocol, ``commit_path = "my_client.toml"`` a file.
 """
@@ -51,7 +51,7 @@ class ProtocolFile:
 
     @property
     def content(self) -> dict[str, Any]:
-        """Keys that change results, for the identity of an experiment: without names, sources and defaults."""
+        """Keys that change results, for the identity of an experiment; names, sources and defaults are left out."""
         about = {"name", "client", "version", "source", "date", "status", "description"}
         tree = self.document.model_dump(mode="json", exclude=about, exclude_defaults=True)
         tree["operations"] = sorted(self.document.operations)
@@ -71,7 +71,7 @@ def builtin_names() -> tuple[str, ...]:
 
 
 def find_protocol(name: str) -> ProtocolFile:
-    """Return a built-in protocol by its name, or that of a file by its path.
+    """Return the built-in protocol with a name, or the protocol in the file at a path.
 
     Raises:
         ConfigError: If there is no such protocol, or its file is invalid; the message names every problem.
@@ -123,7 +123,7 @@ def describe(found: ProtocolFile) -> str:
 
 
 def _with_lines(problems: list[Problem], text: str) -> list[Problem]:
-    """Add the line of each key to its problem, where the file has one."""
+    """Add to each problem the line of its key in the file, if the key has one."""
     found = []
     for problem in problems:
         line = line_of(problem.key, text)
@@ -139,9 +139,9 @@ _HEADER = re.compile(r"\s*(\[\[?)\s*([\w.\"' -]+?)\s*\]\]?\s*(?:#.*)?$")
 
 
 def line_of(key: str, text: str) -> int | None:
-    """Return the line of a dotted key in the text of a TOML file: its own line, or that of the table that should contain it.
+    """Return the line of a dotted key in the text of a TOML file; for a missing key, the line of its table.
 
-    A key of several tables (``load``) has the line of the first one; a key of a missing table has none.
+    A key of several tables (``load``) has the line of the first table; a key of a missing table has no line.
     """
     repeated: dict[str, int] = {}
     table, found, length = "", None, 0

@@ -40,7 +40,7 @@ class QuantileDistribution(LatencyDistribution):
         return quantile(*self.parameters, u)
 
     def mean_of_quantiles_ms(self, points: int) -> float:
-        """Return the approximate mean in milliseconds, with the floor applied: the mean of ``points`` equally likely values."""
+        """Return the approximate mean in milliseconds, with the floor applied, from ``points`` equally likely values."""
         return fmean(self.at((point + 0.5) / points) for point in range(points))
 
     def sample(self, rng: RandomSource) -> float:
@@ -76,7 +76,7 @@ class UniformLatency(QuantileDistribution):
 
 @dataclass(frozen=True)
 class ExponentialLatency(QuantileDistribution):
-    """Exponential distribution with mean ``scale_ms``, as of the inter-arrival times of a Poisson process."""
+    """Exponential distribution with mean ``scale_ms``, such as the inter-arrival times of a Poisson process."""
 
     scale_ms: float
     min_latency_ms: float = 0.0

@@ -48,7 +48,7 @@ class ProfileError(ValueError):
 
 @cache
 def builtin_profiles(profile_set: str = DEFAULT_PROFILE_SET) -> Mapping[str, StorageProfile]:
-    """Return the profiles of a version, by name. Providers missing in a later version are those of the first version."""
+    """Return the profiles of a version, by name. A later version inherits missing providers from the first version."""
     if profile_set not in PROFILE_SETS:
         raise ProfileError(f"unknown profile version {profile_set!r}; allowed: {', '.join(PROFILE_SETS)}")
     profiles: dict[str, StorageProfile] = {}
@@ -243,7 +243,7 @@ class Drawn:
 
 
 def drawn_latencies(profile: StorageProfile) -> dict[str, Drawn | None]:
-    """Return the latencies of each kind of request for an object of ``TYPICAL_BYTES``; None if the store does not support it."""
+    """Return the latencies of each kind of request for an object of ``TYPICAL_BYTES``; None for an unsupported request."""
     conditional = {
         "cas": profile.cas,
         "failed_cas": profile.failed_cas or profile.cas,

@@ -57,7 +57,7 @@ class TableLatency(QuantileDistribution):
         return TABLE, math.log(self.median_ms), float(offset), self.min_latency_ms
 
     def _shape(self) -> Self:
-        """Return the distribution without size and floor, which the table does not depend on."""
+        """Return the distribution without size and floor, because the table does not depend on them."""
         return replace(self, latency_per_mib_ms=0.0, min_latency_ms=0.0, size_bytes=0)
 
 

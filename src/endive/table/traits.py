@@ -11,7 +11,7 @@ from typing import Literal
 APPEND, OVERWRITE, DELETE, REPLACE = 1, 2, 4, 8
 """Kinds of snapshots (the ``operation`` of a snapshot summary in Iceberg)."""
 EQUALITY = 16
-"""Flag of a kind of snapshot: rows are deleted by equality, not by position."""
+"""Flag of a snapshot that deletes rows by equality, not by position."""
 
 Isolation = Literal["none", "snapshot", "serializable"]
 
@@ -59,7 +59,7 @@ class Traits:
     conflicts: int = 0
     """Kinds of snapshots that can be real conflicts if partitions overlap."""
     table_conflicts: int = 0
-    """Kinds of snapshots that are conflicts whatever they overlap. Declarative protocols only."""
+    """Kinds of snapshots that are conflicts regardless of overlap. Declarative protocols only."""
     partition_conflicts: int = 0
     """Kinds of snapshots that are conflicts if partitions overlap. Declarative protocols only."""
     exempt_marks: int = 0

@@ -55,5 +55,5 @@ def in_order(cost: ConflictCost) -> tuple[Accesses, Accesses]:
 
 
 def share(cost: ConflictCost, part: int, whole: int) -> ConflictCost:
-    """Return the cost for ``part`` of the ``whole`` tables, rounded up."""
+    """Return the share of a cost for ``part`` of ``whole`` tables, rounded up."""
     return ConflictCost(**{field.name: -(-getattr(cost, field.name) * part // whole) for field in fields(cost)})

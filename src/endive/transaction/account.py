@@ -50,9 +50,9 @@ class Account:
         self.commit_started_ms = 0.0
         """Start of the current or last commit; a restart begins a new one."""
         self.entered_ms = -1.0
-        """Start of the first commit; -1 before it."""
+        """Start of the first commit; -1 if no commit has started."""
         self.deadline_ms = math.inf
-        """Time at which the client cancels the operation; infinite before its first retry or restart and after its commit."""
+        """Time at which the client cancels the operation; infinite before the first retry or restart and after the commit."""
         self.installed: tuple[TableFiles, ...] = ()
         """Written tables after the commit, if the catalog tracks them."""
         self.times = dict.fromkeys(accesses.TIMES, 0.0)
@@ -156,7 +156,7 @@ class Account:
         return duration_ms
 
     def _fails(self, probability: float) -> bool:
-        """Draw whether a failure with this probability occurs. A probability of 0 draws nothing."""
+        """Draw whether a failure with this probability occurs. A probability of 0 uses no random number."""
         return probability > 0.0 and self.streams.stream(Purpose.FAILURE).random_sample() < probability
 
     def _fatal_error(self, requests: int, latency_ms: float, component: str) -> Steps:

@@ -99,7 +99,7 @@ class IcebergLifecycle(Lifecycle):
                 yield from self._prepare(handles[table_id], table_id, current)
             result = yield from self._attempt(current)
             if result.success:
-                # SnapshotProducer.commit catches every exception of the refresh and the cleanup: the commit has succeeded.
+                # SnapshotProducer.commit catches every exception of the refresh and the cleanup, because the commit has succeeded.
                 # RemoveSnapshots.commit does not: its caller gets an error although the expiry has taken effect.
                 with suppress(RequestFailedError):
                     yield from self._after_commit(current, handles)

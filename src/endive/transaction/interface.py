@@ -37,7 +37,7 @@ class ConflictDetector(ABC):
         return self.is_real_conflict(txn, current_snapshot, start_snapshot)
 
     def bind(self, rng: RandomSource) -> ConflictDetector:
-        """Return the detector with another source of randomness: each transaction has a separate stream."""
+        """Return the detector with another source of randomness, because each transaction has a separate stream."""
         return self
 
 
@@ -130,7 +130,7 @@ class Transaction(ABC):
         """Return whether a real conflict fails the attempt; the policy then aborts, merges or restarts."""
 
     def get_per_attempt_cost(self, ml_append_mode: bool) -> ConflictCost:
-        """Return the cost of an attempt that writes manifests: the first attempt, and each attempt after an overlap.
+        """Return the cost of an attempt that writes manifests, which are the first attempt and each attempt after an overlap.
 
         For each written table the attempt reads the manifest list, writes a manifest and writes the manifest list. With ML+ it
         appends to the manifest list, which is not part of this cost. If only some tables overlap, the cost is proportional to their

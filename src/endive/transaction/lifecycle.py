@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 class AbortError(Exception):
-    """Abort of the transaction, with its reason."""
+    """Raised if the transaction aborts; contains the reason."""
 
 
 class RestartError(Exception):
-    """Restart of the whole job after a real conflict."""
+    """Raised if the whole job restarts after a real conflict."""
 
 
 class Lifecycle(Account):
@@ -127,7 +127,7 @@ class Lifecycle(Account):
             return self._finish(TransactionStatus.COMMITTED)
 
     def _start(self) -> Generator[Step, None, CatalogSnapshot]:
-        """Read the catalog and run the job, or its next part: a job with several commits reads the catalog once."""
+        """Read the catalog and run the job. A job with several commits reads the catalog once and runs one part per commit."""
         self.status = TransactionStatus.EXECUTING
         job = self.txn.job
         if job is not None and job.start is not None:

@@ -1,4 +1,4 @@
-"""Operations: the cost of their retries, and whether they can conflict."""
+"""Operations, with the cost of their retries and whether they can conflict."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class FastAppendTransaction(Transaction):
     operation_type: ClassVar[str] = "fast_append"
 
     def can_have_real_conflict(self) -> bool:
-        """Return False: an append never conflicts."""
+        """Return False, because an append never conflicts."""
         return False
 
     def should_abort_on_real_conflict(self) -> bool:
-        """Return False: an append never conflicts."""
+        """Return False, because an append never conflicts."""
         return False
 
     def get_conflict_cost(self, n_snapshots_behind: int, ml_append_mode: bool) -> ConflictCost:
@@ -30,7 +30,7 @@ class FastAppendTransaction(Transaction):
 
 
 class MergeAppendTransaction(FastAppendTransaction):
-    """Append that merges manifests: manifests of concurrent commits have to be merged again."""
+    """Append that merges manifests. A retry also merges the manifests of concurrent commits."""
 
     operation_type: ClassVar[str] = "merge_append"
 
@@ -53,8 +53,8 @@ class ReadOnlyTransaction(FastAppendTransaction):
 class OverwriteTransaction(Transaction):
     """Replacement of files, validated according to its isolation level.
 
-    On the simplified commit path, validation reads the manifest list of each concurrent snapshot; on Iceberg's commit paths only of
-    some kinds of snapshots (``endive.table.traits``).
+    On the simplified commit path, validation reads the manifest list of each concurrent snapshot. On Iceberg's commit paths, it
+    reads only those of some kinds of snapshots (``endive.table.traits``).
     """
 
     operation_type: ClassVar[str] = "overwrite"
@@ -64,7 +64,7 @@ class OverwriteTransaction(Transaction):
         return self.get_traits().conflicts != 0
 
     def should_abort_on_real_conflict(self) -> bool:
-        """Return True: Iceberg raises a ValidationException, which it does not retry."""
+        """Return True, because Iceberg raises a ValidationException, which it does not retry."""
         return True
 
     def get_conflict_cost(self, n_snapshots_behind: int, ml_append_mode: bool) -> ConflictCost:
@@ -78,7 +78,7 @@ class ValidatedOverwriteTransaction(OverwriteTransaction):
     operation_type: ClassVar[str] = "validated_overwrite"
 
     def can_have_real_conflict(self) -> bool:
-        """Return True: another writer may have changed the same rows."""
+        """Return True, because another writer may have changed the same rows."""
         return True
 
 
@@ -107,12 +107,12 @@ class DeleteTransaction(OverwriteTransaction):
 
 
 class ExpireSnapshotsTransaction(OverwriteTransaction):
-    """Expiry of old snapshots: a commit that adds no snapshot."""
+    """Expiry of old snapshots. The commit adds no snapshot."""
 
     operation_type: ClassVar[str] = "expire_snapshots"
 
     def get_per_attempt_cost(self, ml_append_mode: bool) -> ConflictCost:
-        """Return no cost: no manifests are written."""
+        """Return no cost, because the operation writes no manifests."""
         return ConflictCost()
 
 

@@ -1,7 +1,8 @@
 """Jobs with several commits: partial progress of a compaction.
 
-Each commit is a separate transaction with a separate row. The first one reads the table and starts the job; each one validates from
-the snapshot at which the job started. Commits are spread evenly over the runtime of the job, one at a time.
+Each commit is a separate transaction with a separate row. The first transaction reads the table and starts the job. Each
+transaction validates the snapshots since the start of the job. The commits are spread evenly over the runtime of the job, one at a
+time.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Job:
     failed: int = 0
 
     def advance(self, result: TransactionResult) -> bool:
-        """Account for a commit that has ended; return whether another one follows.
+        """Count the outcome of a commit; return whether another commit follows.
 
         A job ends with its last commit, with the first failed commit beyond ``max_failed_commits``, or if its client crashes.
         """

@@ -38,13 +38,13 @@ class CommitPath:
         lifecycle: Class that runs a transaction on the reference engine.
         operations: Operations that the client can commit.
         snapshots: Function that returns the snapshots of one commit of an operation.
-        loads: Catalog reads with a catalog that the client checks itself.
-        loads_with_requirements: Catalog reads with a service that checks the requirements of a commit.
+        loads: Catalog reads if the client checks the requirements of a commit.
+        loads_with_requirements: Catalog reads if a catalog service checks the requirements of a commit.
         is_iceberg: Whether the path is a protocol of an Iceberg client.
         keeps_files: Whether costs depend on the manifests, snapshots and sizes of ``[table]``.
         refreshes_first: Whether the first attempt starts with a refresh of the table.
-        always_writes_metadata: Whether every commit writes metadata.json: the server of a catalog service, otherwise the client.
-        timeout_from_retry: First retry at which ``total_timeout_ms`` is checked under the client's own retry policy.
+        always_writes_metadata: Whether every commit writes metadata.json. A catalog service writes it; otherwise, the client does.
+        timeout_from_retry: First retry at which ``total_timeout_ms`` is checked under the client's default retry policy.
 
     """
 
@@ -144,7 +144,7 @@ PROTOCOL = CommitPath(
 
 
 def protocol_path(protocol: Protocol) -> CommitPath:
-    """Return the commit path of a protocol. It has no loads, because its catalog requests are counted in a column."""
+    """Return the commit path of a protocol. Its ``loads`` are 0, because a column counts its catalog requests."""
     return replace(
         PROTOCOL,
         name=protocol.name,

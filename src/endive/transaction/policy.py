@@ -28,7 +28,8 @@ class Failures:
         request_error: Probability that a request to the object store or the catalog fails; the SDK resends it after a backoff.
         lost_answer: Probability that the response to a commit or a status check is lost.
         fatal_error: Probability that a request fails permanently (500, 403); the transaction aborts with ``request_failed`` and
-            leaves its files. A failed delete, or a failed request after the commit has taken effect, aborts nothing.
+            leaves its files. A failed delete, or a failed request after the commit has taken effect, does not
+            abort the transaction.
         client_crash: Probability per attempt that the client crashes after all files are written and before the commit is sent.
         on_unknown: Reaction to a lost response. ``check``: read the catalog for the commit, as Iceberg does. ``retry``: treat the
             attempt as failed. ``idempotency_key``: resend the commit, which the service recognizes by its key.
@@ -133,7 +134,7 @@ class CommitPolicy:
     timeout_from_retry: int = 0
     """First retry before which the timeout is checked; 1 always permits the first retry."""
     operation_timeout_ms: float | None = None
-    """Time since submission at which the client cancels the operation, from its first retry or restart on."""
+    """Time since submission after which the client cancels an operation that retries or restarts."""
     on_real_conflict: OnRealConflict = "abort"
     max_restarts: int = 3
     conflicting_manifests: ManifestCount = field(default_factory=ManifestCount)
@@ -144,7 +145,7 @@ class CommitPolicy:
     linearization: float = 1.0
     sizes: ObjectSizes = field(default_factory=ObjectSizes)
     table_handle: TableHandle = "loaded"
-    """``kept``: a writer uses a cached table handle and reloads metadata only if it has changed; ``loaded``: no cache."""
+    """``kept``: writers cache table handles and reload metadata only if a table has changed; ``loaded``: no cache."""
     client_time: QuantileDistribution | None = None
     """Client CPU time per request to the object store or the catalog, in ms."""
 

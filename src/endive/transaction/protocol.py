@@ -51,7 +51,7 @@ class ProtocolStep:
     discovers: bool = False
     """True if the response shows the current version of the table."""
     checks: bool = False
-    """True if the attempt fails after this step when the version has changed since the attempt began."""
+    """True if the attempt fails after this step if the version has changed since the attempt began."""
     with_next: bool = False
     """True if the request runs concurrently with the request of the next step."""
     publishes: bool = False
@@ -75,15 +75,15 @@ class Protocol:
         client: Client that commits in this way, as named in reports.
         commit_point: Request that makes a commit take effect.
         scope: Commits that the commit point orders: those of one table, or of the whole lake.
-        unpublished_limit: Number of ratified but unpublished commits at which the catalog rejects further ones; None: no limit.
+        unpublished_limit: Number of ratified but unpublished commits at which the catalog rejects further commits; None for no limit.
         operations: Operations that the client can commit.
         steps: Steps by phase.
-        conflicts: Intervening operations that make an operation fail, by the overlap that is required and by operation: the
-            table, its partitions, or files (``real_conflict_probability``).
+        conflicts: Intervening operations that make an operation fail, by operation and by required overlap: the
+            same table, the same partitions, or the same files (``real_conflict_probability``).
         rebases: Whether the client commits on top of intervening commits that do not conflict.
-        checkpoint_every: Number of commits per checkpoint; 0: none.
+        checkpoint_every: Number of commits per checkpoint; 0 for no checkpoints.
         checkpoint_by_writer: Whether the writer of a checkpointed version runs the steps of the phase ``checkpoint``.
-        limited_operations: Operations that ``operation_timeout_ms`` applies to; empty: all.
+        limited_operations: Operations to which ``operation_timeout_ms`` applies; if empty, all.
 
     """
 

@@ -35,7 +35,7 @@ _KINDS = {
     "checkpoint": (MANIFEST_FILE, "manifest_file_reads", "manifest_file_writes"),
     "data": (MANIFEST_FILE, "data_reads", "data_writes"),
 }
-"""Kind of object in the object store, read counter and write counter, by kind of object of a protocol."""
+"""Kind of object in the object store, read counter and write counter, by the kind of object in the protocol file."""
 CATALOG_COUNTER = "catalog_requests"
 _ADD_NO_FILE = frozenset({"delete"})
 
@@ -85,7 +85,7 @@ class ProtocolLifecycle(Lifecycle):
         self.traits = protocol_traits(self.protocol, self.txn.operation_type, self.txn.settings) if self._written else ()
         self.known = None  # a protocol has no cached table handles
         self._shown: CatalogSnapshot | None = None
-        """State that the client last learned about."""
+        """Latest state that the client knows."""
         self._phase_start = 0
         self._lost = 0
         self._examined: dict[int, int] = {}
@@ -137,7 +137,7 @@ class ProtocolLifecycle(Lifecycle):
             self._resolve_commits_between()
 
     def _resolve_commits_between(self) -> None:
-        """Examine commits that the client learned about. Raises AbortError or RestartError if one conflicts."""
+        """Examine the commits that the client has learned about. Raises AbortError or RestartError on a conflict."""
         shown, protocol, traits = self._snapshot, self.protocol, self._snapshots()[0]
         if not protocol.rebases and shown.seq != self.start_snapshot.seq:
             raise AbortError(VALIDATION_EXCEPTION)

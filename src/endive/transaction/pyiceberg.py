@@ -2,10 +2,10 @@
 
 Differences from the Java library: the first attempt is based on the snapshot that the operation started from, without a refresh;
 a commit first checks the current table in the catalog, and only if it is unchanged writes metadata and swaps the commit pointer;
-validation starts with the first retry and reads manifest lists again for each check; attempts reuse nothing of earlier ones; and
-nothing is read after the commit.
+validation starts with the first retry and reads manifest lists again for each check; attempts reuse no files of earlier
+attempts; and the client reads nothing after the commit.
 
-    attempt:  (from the second on: read the catalog and the metadata, and validate); write manifests and manifest lists;
+    attempt:  (from the second attempt on: read the catalog and the metadata, and validate); write manifests and manifest lists;
               read the catalog and the metadata; if the table is unchanged: write the metadata, commit
               (REST catalog: commit in one request with its requirements)
     failure:  (abort), back off; next attempt

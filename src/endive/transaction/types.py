@@ -95,13 +95,13 @@ class TransactionResult:
     installs: int = 0
     """Number of times that the commit took effect."""
     duplicates: int = 0
-    """Number of times that the commit took effect again after the first time."""
+    """Number of times that the commit took effect, not counting the first time."""
     orphaned_files: int = 0
     """Number of files left by a client that crashed or aborted with an unknown commit state."""
     client: int = -1
     """Number of the writer in its class, or -1 if the class has no numbered writers."""
     commit_start_ms: float = -1.0
-    """Start of the first commit; -1 before it, and for read-only transactions."""
+    """Start of the first commit; -1 if no commit has started, as for read-only transactions."""
     batch_size: int = 1
     """Number of file batches in the commit, if the class has a committer."""
     batch_wait_ms: float = 0.0
@@ -126,7 +126,7 @@ class TraceEvent:
     """Event of a transaction that ended at ``time_ms`` and took ``duration_ms``.
 
     ``event`` is one of submit, catalog_read, runtime, io, attempt, commit, commit_failed, answer_lost, conflict, backoff, restart,
-    abort; on the commit path ``pyiceberg`` also check, check_failed (an attempt that ends before its swap) and io_together.
+    abort; on the commit path ``pyiceberg`` also check, check_failed (an attempt that ends before its commit) and io_together.
     ``kind`` is the kind of file access (manifest_list_reads, ...), the kind of conflict (none, false, real) or the abort reason.
     For a catalog_read it contains the versions that were read, for a commit the versions that it is based on (``0:3 2:7``: table 0
     at version 3), and for answer_lost the same versions if the commit took effect.

@@ -58,7 +58,7 @@ class Arrivals(ABC):
 
     @property
     def numbered_writers(self) -> int:
-        """Number of writers with a number in the results; 0 for anonymous submissions."""
+        """Number of writers that are numbered in the results; 0 if submissions have no writer."""
         return 0
 
     @property
@@ -370,7 +370,7 @@ class ArrivalKind:
     example: Mapping[str, Any] = field(default_factory=dict)
     """Initial keys on the live page; empty if the page does not offer the kind."""
     has_own_times: bool = False
-    """True if the kind defines its own start and end, which excludes ``start_ms`` and ``end_ms``."""
+    """True if the kind defines the start and the end, which excludes ``start_ms`` and ``end_ms``."""
 
 
 RATE = ArrivalKind(

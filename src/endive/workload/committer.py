@@ -77,7 +77,7 @@ class Committer:
         self._ready = False
         """True if a round has ended and its file batches are queued."""
         self.under_way = 0
-        """Number of file batches in the current commit, the first of the queue; 0 if there is no commit."""
+        """Number of file batches in the current commit, which are at the head of the queue; 0 if there is no commit."""
         self._queue: deque[tuple[float, Source, float]] = deque()
         self._next_ms = start_ms + settings.interval_ms
 
@@ -113,7 +113,7 @@ class Committer:
         return delivered
 
     def delay_ms(self, now_ms: float) -> float | None:
-        """Return the time until the next commit may start or the open round ends, or None if that depends on other events."""
+        """Return the time until the next commit may start or the open round ends, or None if this time depends on other events."""
         waiting = len(self._queue)
         if self.under_way:
             return None

@@ -259,7 +259,7 @@ class Source:
         return txn, streams
 
     def equip(self, txn: Transaction, policy: CommitPolicy) -> None:
-        """Pass the state that the writer keeps between transactions to a transaction."""
+        """Pass the state of the writer to its next transaction."""
         if policy.table_handle == "kept":
             known, txn.handles = self._known_versions, self._handles
             txn.known_versions = {table_id: known[table_id] for table_id in txn.tables_read if table_id in known}
