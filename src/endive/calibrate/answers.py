@@ -123,7 +123,7 @@ def _outcome(rows: Sequence[Row]) -> Outcome:
 
 
 def _value(rows: Sequence[Row], metric: str) -> float:
-    """Return the mean of a metric over seeds; infinity for a percentile of aborted transactions, NaN if it is unknown."""
+    """Return the mean of a metric over seeds; infinity if the percentile is an aborted transaction, NaN if it is unknown."""
     found = estimate_metric(rows, metric)
     if found is None:
         return math.nan
@@ -167,7 +167,7 @@ def _with_store(path: Path, overrides: dict[str, Any], folder: Path) -> dict[str
 
 
 def answers(path: Path, assumptions: Sequence[Assumption], overrides: Mapping[str, Any] | None = None) -> list[Answer]:
-    """Predict each class of a configuration, and again with each assumption at both ends of its range, one at a time.
+    """Predict each class of a configuration, and again with one assumption at a time at each end of its range.
 
     ``overrides`` apply to all runs and take precedence over assumptions.
     """
@@ -222,9 +222,11 @@ def fit_store(path: Path, durations_ms: Sequence[float], then: Mapping[str, Any]
 
 
 def fit_think(path: Path, per_s: Mapping[str, float], then: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
-    """Fit the closed loops of classes to their observed commit rates: the think time, or the number of clients if it is 0.
+    """Fit the closed loops of classes to their observed commit rates.
 
-    A fit is needed because the commit time of the model differs from the reported one, which may also be missing.
+    The fit changes the think time, or the number of clients if the think time is 0.
+
+    A fit is needed because the commit time of the model differs from the reported commit time, which may also be missing.
 
     Args:
         path: Configuration.

@@ -2,8 +2,9 @@
 
 Writers of a closed loop wait for their own commits, so N writers never have more than N commits in flight. If commit reports
 contain the duration of commits, the maximum number of commits in flight is decisive (``find_loop_by_overlap``). Without reports,
-evenness is an indication (``find_loop_by_evenness``): over many commits, counts vary less than those of random arrivals. A
-saturated table also evens out commits, so evenness alone is an assumption, whose range includes random arrivals.
+evenness is an indication (``find_loop_by_evenness``): over many commits, counts vary less than those of random arrivals.
+Contention on a saturated table also makes commits regular, so evenness alone gives only an assumption, whose range includes random
+arrivals.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ _ENOUGH = 1_000
 _MOST_TIMES = 1_000
 """Largest considered multiple of a round interval."""
 _TWICE = 0.02
-"""Probability of a second commit in a slot: a delayed commit of the previous slot."""
+"""Probability of a second commit in a slot, which is a delayed commit of the previous slot."""
 _TOGETHER, _STEADY = 0.8, 0.15
 """Limits of the concentration and of the variation of gaps, above which an interval cannot be distinguished from even gaps."""
 _CLEARLY, _MUCH = 7.0, 20.0
-"""Minimum log-likelihood ratios of an interval: versus chance, and versus a round interval."""
+"""Minimum log-likelihood ratios of an interval, compared with chance and with a round interval."""
 _IN_WINDOW = 0.75
 """Fraction of a job's commits that are assumed not to be delayed."""
 _SILENT = 5
@@ -84,9 +85,9 @@ def _periodic(times_ms: Floats, zero_ms: float, end_ms: float) -> Process | None
     since = times_ms - zero_ms
     earliest = _leading_edge(np.sort(since % interval), interval)
     late = (since - earliest) % interval
-    late = np.where(late > 0.97 * interval, late - interval, late)  # a little before the edge
+    late = np.where(late > 0.97 * interval, late - interval, late)  # slightly early commits
     slots = np.unique(np.round((since - earliest - late) / interval))
-    last = max(math.floor((end_ms - zero_ms - earliest) / interval - 0.5), int(slots[-1]))  # the current slot may get a commit yet
+    last = max(math.floor((end_ms - zero_ms - earliest) / interval - 0.5), int(slots[-1]))  # the current slot may still fill
     missed = 1.0 - len(slots) / (last - float(slots[0]) + 1.0)
     silent = last - int(slots[-1])
     notes = (f"no commit in its last {silent} intervals: the job has ended or has failed since then",) if silent >= _SILENT else ()
@@ -113,7 +114,7 @@ def _interval(times_ms: Floats) -> float | None:
     likelihoods = {each: _likelihood(times_ms, each) - math.log(len(_ROUND_MS) * times) for each, times in tried.items()}
     nicest = max(likelihoods, key=likelihoods.__getitem__, default=own)
     likelihoods.setdefault(own, _likelihood(times_ms, own) - math.log(_STEPS))
-    own = nicest if abs(own / nicest - 1.0) < _DRIFT else own  # a table that grows makes each commit a little later
+    own = nicest if abs(own / nicest - 1.0) < _DRIFT else own  # commits to a growing table take ever longer
     clear = [each for each in (nicest, own) if _is_clear(likelihoods, each, times_ms)]
     return own if own in clear and likelihoods[own] > likelihoods[nicest] + _MUCH else next(iter(clear), None)
 
@@ -186,7 +187,7 @@ def _searched(times_ms: Floats, near: float) -> float:
 
 
 def _leading_edge(phases: Floats, interval: float) -> float:
-    """Return the start of the densest cluster on the circle: commits without a delay."""
+    """Return the start of the densest cluster on the circle, which contains the commits without a delay."""
     window = 0.1 * interval
     twice = np.concatenate([phases, phases + interval])
     counts = np.searchsorted(twice, phases + window, side="right") - np.arange(len(phases))
@@ -210,14 +211,14 @@ def _daily(times_ms: Floats, start_ms: float, end_ms: float, per_s: float) -> Pr
 
 
 def _exposure(start_ms: float, end_ms: float) -> Floats:
-    """Return the observed length of each hour after the start."""
+    """Return the observed time in each hour of the day, counted from the start."""
     whole, rest = divmod(end_ms - start_ms, _DAY_MS)
     observed = whole * _HOUR_MS + np.clip(rest - np.arange(24) * _HOUR_MS, 0.0, _HOUR_MS)
     return np.asarray(np.maximum(observed, 1.0))
 
 
 def _renewal(times_ms: Floats, per_s: float) -> Process:
-    """Fit independent intervals: exponential, or lognormal if they vary more (bursts) or less."""
+    """Fit independent intervals: exponential, or lognormal if their variation is higher (bursts) or lower."""
     few = () if len(times_ms) >= 20 else (f"its rate is estimated from only {len(times_ms)} commits",)
     gaps = np.diff(times_ms)
     mean = 1e3 / per_s
@@ -244,12 +245,12 @@ _PART = 0.9
 before the end of the commit. A smaller fraction would miss overlaps: if two commits overlap, one of them is retried, so that they
 end at different times."""
 _LIKELY = math.log(0.01)
-"""Log-likelihood of random arrivals below which a closed loop is assumed; down to the next limit, the range includes both."""
+"""Log-likelihood of random arrivals below which a closed loop is assumed. Above ``_DECIDED``, the range includes both."""
 _DECIDED = math.log(1e-4)
 _POSSIBLE = math.log(0.05)
 _MOST_CLIENTS = 64
 _BUSY = 0.5
-"""Mean number of commits in flight above which a table evens out commits by itself."""
+"""Mean number of commits in flight above which contention, not the arrival process, makes the intervals between commits regular."""
 _WINDOW = 10
 """Mean number of commits per time interval in the comparison of counts."""
 _EVEN = 0.5
@@ -262,7 +263,7 @@ class Loop:
     """Writers in a closed loop: each thinks for ``think_ms`` on average, commits, and starts again.
 
     ``fewest`` and ``most`` bound their number; ``most`` is None if random arrivals are possible. ``certain`` is true if a closed
-    loop is far likelier than random arrivals.
+    loop is far more likely than random arrivals.
     """
 
     clients: int
@@ -398,7 +399,7 @@ def _evenness(times_ms: Floats) -> float | None:
 
 
 def _by_short_windows(times_ms: Floats) -> int:
-    """Estimate the number of writers, if none commits twice within a mean interval: dispersion is then 1 - 1 / writers."""
+    """Estimate the number of writers if no writer commits twice within a mean interval, so that dispersion is 1 - 1 / writers."""
     found = _dispersion(times_ms, 1.0)
     return 1 if found is None else min(max(round(1.0 / max(1.0 - found, 1.0 / _MOST_CLIENTS)), 1), _MOST_CLIENTS)
 

@@ -1,4 +1,4 @@
-"""Make assumptions about what a table's history does not contain, each with the keys at both ends of its range."""
+"""Make assumptions about facts that a table's history does not contain, each with the keys at both ends of its range."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from endive.workload.arrivals import CLOSED_LOOP, INTER_ARRIVAL, PERIODIC_JOB
 
 Tree = dict[str, Any]
 STORE_SCALE = "store_scale"
-"""Factor on all latencies of the object store; used in ranges, not a key of the file."""
+"""Factor on all latencies of the object store; used in ranges; it is not a key of the file."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _failures(tree: Tree, classes: Sequence[ObservedClass], reports: Sequence[Co
 
 
 def _reports_by_class(classes: Sequence[ObservedClass], reports: Sequence[CommitReport]) -> dict[str, list[CommitReport]]:
-    """Group reports by class, by their snapshots or, without one, by their operation."""
+    """Group reports by the class of their snapshot or, without a snapshot, of their operation."""
     by_snapshot = {commit.snapshot_id: cls.name for cls in classes for commit in cls.commits}
     by_operation = {commit.operation: cls.name for cls in classes for commit in cls.commits[:1]}
     found: dict[str, list[CommitReport]] = {}
@@ -153,7 +153,7 @@ def _runtimes(tree: Tree, classes: Sequence[ObservedClass]) -> Iterator[Assumpti
         interval_ms = 1e3 / max(cls.process.per_s, 1e-9)
         base = min(60_000.0, 0.2 * interval_ms)
         section["runtime"] = {"distribution": "fixed", "value": float(f"{base:.4g}")}
-        if PERIODIC_JOB.key in section:  # the history has commits; submissions are a job duration earlier
+        if PERIODIC_JOB.key in section:  # the history contains commits; a submission is one job duration earlier
             periodic = section[PERIODIC_JOB.key]
             periodic["phase_ms"] = round((periodic["phase_ms"] - base) % periodic["interval_ms"], 3)
         low[f"workload.{cls.name}.runtime.value"] = 0.0

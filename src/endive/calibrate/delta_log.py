@@ -35,7 +35,7 @@ def is_delta_log(filesystem: pa.fs.FileSystem, path: str) -> bool:
 
 
 def read_delta_log(filesystem: pa.fs.FileSystem, path: str, source: str) -> History:
-    """Read the history of a Delta table from its directory, or from that of its log. Raises InputError."""
+    """Read the history of a Delta table from its directory or the directory of its log. Raises InputError."""
     directory = _log_directory(filesystem, path)
     assert directory is not None
     entries, checkpoints = _list_log(filesystem, directory, source)

@@ -62,7 +62,7 @@ class Lognormal(Family):
         return cls(float(y.mean()), max(float(y.std()), _LEAST_SIGMA))
 
     def log_likelihood(self, x: Floats) -> float:
-        """Sum over the sample."""
+        """Return the sum of the log-densities of the sample."""
         y = np.log(x)
         return float((_log_normal_density(y, self.mu, self.sigma) - y).sum())
 
@@ -104,7 +104,7 @@ class ShiftedLognormal(Family):
         return at(float(found.x))
 
     def log_likelihood(self, x: Floats) -> float:
-        """Sum over the sample."""
+        """Return the sum of the log-densities of the sample."""
         above = x - self.shift
         if float(x.min()) <= self.shift:
             above = np.maximum(above, 1e-6 * math.exp(self.mu))  # a held-out value below the shift is nearly impossible
@@ -146,7 +146,7 @@ class Gamma(Family):
         return cls(mean, min(max(float(root), _LEAST_SHAPE), 1e5))
 
     def log_likelihood(self, x: Floats) -> float:
-        """Sum over the sample."""
+        """Return the sum of the log-densities of the sample."""
         k, scale = self.shape, self.mean / self.shape
         return float(((k - 1.0) * np.log(x) - x / scale).sum() - len(x) * (k * math.log(scale) + math.lgamma(k)))
 
@@ -184,14 +184,14 @@ class Mixture(Family):
         return cls(mu, sigma, second_mu, second_sigma, share)
 
     def log_likelihood(self, x: Floats) -> float:
-        """Sum over the sample."""
+        """Return the sum of the log-densities of the sample."""
         y = np.log(x)
         first = math.log1p(-self.share) + _log_normal_density(y, self.mu, self.sigma)
         second = math.log(max(self.share, 1e-300)) + _log_normal_density(y, self.second_mu, self.second_sigma)
         return float((np.logaddexp(first, second) - y).sum())
 
     def quantile(self, p: Floats) -> Floats:
-        """Bisect between the quantiles of the two."""
+        """Bisect between the quantiles of the two lognormals."""
         z = special.ndtri(np.asarray(p, np.float64))
         one, two = self.mu + self.sigma * z, self.second_mu + self.second_sigma * z
         low, high = np.minimum(one, two), np.maximum(one, two)

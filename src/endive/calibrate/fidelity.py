@@ -127,7 +127,7 @@ def compare_history(history: History, rows: pd.DataFrame) -> list[Comparison]:
 def compare_failures(history: History, rows: pd.DataFrame) -> list[Comparison]:
     """Compare the empty slots of periodic jobs with the operations that fail in the model.
 
-    An operation is compared only if all of its classes are periodic: otherwise the history does not contain the expected number.
+    An operation is compared only if all of its classes are periodic; otherwise, the expected number of commits is unknown.
     """
     if len(history.commits) < 2 or history.span_ms <= 0:
         return []
@@ -188,7 +188,7 @@ def explain(comparisons: Sequence[Comparison]) -> list[str]:
 def correct_verdicts(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """Correct the verdicts for multiple comparisons, because one of 20 metrics deviates by chance.
 
-    Half widths are widened by the ratio of normal quantiles (Bonferroni).
+    Half widths of intervals are multiplied by the ratio of normal quantiles (Bonferroni).
     """
     if len(comparisons) < 2:
         return list(comparisons)

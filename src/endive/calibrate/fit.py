@@ -49,7 +49,7 @@ class Empirical(Family):
         return cls(tuple(probabilities), tuple(float(value) for value in np.maximum.accumulate(values)))
 
     def log_likelihood(self, x: Floats) -> float:
-        """Raise an error: quantiles have no density."""
+        """Raise an error, because quantiles have no density."""
         return -math.inf
 
     def quantile(self, p: Floats) -> Floats:

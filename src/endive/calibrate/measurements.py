@@ -146,7 +146,7 @@ def numbers(table: pa.Table, column: str, where: str) -> list[float | None]:
 
 BASIC_OPERATIONS = ("read", "write", "cas", "failed_cas", "append", "failed_append")
 OPERATIONS = (*BASIC_OPERATIONS, *(f"{access}.{kind}" for access in ("read", "write") for kind in OBJECT_KINDS))
-"""Operations that a profile has latencies for."""
+"""Operations for which a profile has latencies."""
 _ALIASES = {
     "read": ("get", "get_object", "getobject", "head", "head_object", "load", "download", "select"),
     "write": ("put", "put_object", "putobject", "upload", "post", "create", "insert"),
@@ -249,7 +249,7 @@ def _texts(table: pa.Table, column: str | None) -> list[str]:
 
 
 def _with_status(operation: str, status: str) -> str | None:
-    """Return the operation for an outcome: failed conditions are a separate operation, errors have none."""
+    """Return the operation for an outcome: a failed condition is a separate operation, an error has no operation."""
     word = status.strip().lower()
     if any(mark in word for mark in _REFUSED):
         return _FAILED.get(operation, operation if operation in _FAILED.values() else None)

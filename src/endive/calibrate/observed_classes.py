@@ -79,7 +79,10 @@ def client_of(history: History) -> tuple[str, str]:
 
 
 def _nameless(history: History) -> set[int]:
-    """Return the snapshots without a library name that follow snapshots with one: old releases of the Java library write none."""
+    """Return the snapshots without a library name that follow the first snapshot with a name.
+
+    Earlier snapshots are left out, because old releases of the Java library write no name.
+    """
     named = [commit.timestamp_ms for commit in history.commits if _names_java(commit)]
     since = min(named, default=math.inf)
     return {commit.snapshot_id for commit in history.commits if commit.timestamp_ms > since and not _names_java(commit)}
@@ -100,7 +103,7 @@ def observe_classes(
 ) -> list[ObservedClass]:
     """Group the commits of a history, with their reports, into classes; times count from ``start_ms``.
 
-    ``split_clients``: commits without a library name form separate classes on PyIceberg's path, if other commits have one.
+    ``split_clients``: commits without a library name form separate classes on PyIceberg's path, if other commits have a name.
     """
     known = {report.snapshot_id: report for report in reports}
     retries = history.properties.get("commit.retry.num-retries", "")
@@ -124,7 +127,7 @@ def observe_classes(
 
 
 def _durations_ms(commits: Sequence[Commit], reports: Sequence[CommitReport]) -> Floats | None:
-    """Return the duration of each commit, the median for those without a report; None if half of them have none."""
+    """Return the duration of each commit, or the median for commits without a report; None if half of them have no report."""
     if not commits or 2 * len(reports) < len(commits):
         return None
     known = {report.snapshot_id: report.duration_ms for report in reports}

@@ -64,7 +64,7 @@ class Probe:
         return response
 
     def time_rejection(self, size_bytes: int, request: Callable[[], Any], refusal: type[Exception], otherwise: str) -> None:
-        """Record the latency of a conditional request that has to be rejected.
+        """Record the latency of a conditional request that the target must reject.
 
         Raises:
             InputError: If the request succeeds; ``otherwise`` is the message.
@@ -181,14 +181,14 @@ class StoreTarget(Target):
         ]
 
     def prepare(self) -> None:
-        """Write the pointer that is swapped."""
+        """Write the object that is replaced by compare-and-swap."""
         if not self._local:
             key = self._key("pointer")
             self._pointer = self._store.put(key, b"-" * 256)
             self._written.add(key)
 
     def round(self, probe: Probe) -> None:
-        """Write and read an object of each size, swap the pointer, and make one swap that is rejected."""
+        """Write and read an object of each size, and make one successful and one rejected compare-and-swap."""
         self._round += 1
         for size in self._sizes:
             key = self._key(f"{size}-{self._round}")
@@ -205,7 +205,7 @@ class StoreTarget(Target):
         return self._store.get(key).bytes()
 
     def _swap(self, probe: Probe) -> None:
-        """Replace the pointer by its etag, then make a request with the old etag."""
+        """Replace the object on condition of its etag, then make a request with the old etag."""
         from obstore.exceptions import PreconditionError
 
         put = partial(self._store.put, f"{self._folder}/pointer", mode={"e_tag": self._pointer["e_tag"]})

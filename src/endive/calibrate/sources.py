@@ -63,7 +63,7 @@ def read_bytes(location: str) -> bytes:
 
 
 def _open(location: str) -> tuple[Any, str]:
-    """Return the filesystem and the path of a location, or None for one that cannot be opened."""
+    """Return the filesystem and the path of a location, or None if it cannot be opened."""
     try:
         return open_filesystem(location)
     except (OSError, pa.ArrowException, ValueError):
@@ -79,7 +79,7 @@ def open_filesystem(location: str) -> tuple[Any, str]:
 
 
 def _spelled(location: str) -> str:
-    """Return a location with pyarrow's schemes: Hadoop has other names for S3 and for local files."""
+    """Return a location with pyarrow's schemes: Hadoop uses other schemes for S3 and for local files."""
     scheme, separator, rest = location.partition("://")
     if separator and scheme in ("s3a", "s3n"):
         return f"s3://{rest}"
@@ -104,7 +104,8 @@ def _first_line(error: BaseException) -> str:
 def _with_manifests(history: History, metadata: str) -> History:
     """Return the history with the sizes from the current manifest list, if the list can be read.
 
-    A list in another store than its ``metadata`` is not read: an untrusted file must not determine which servers are contacted.
+    A list in another store than its ``metadata`` is not read, because an untrusted file must not determine which servers are
+    contacted.
     """
     if history.manifest_list is None:
         return history
@@ -166,7 +167,7 @@ def _from_catalog(table: str, catalog: str | None) -> History:
 
 
 def catalog_properties(name: str | None) -> dict[str, Any]:
-    """Return PyIceberg's properties of a catalog, read anew, because the library reads them only when it is imported."""
+    """Return PyIceberg's properties of a catalog, read again, because the library reads them only when it is imported."""
     from pyiceberg.utils.config import Config
 
     config = Config()

@@ -60,7 +60,7 @@ class TableState:
     metadata_bytes_per_snapshot: int | None = None
     data_files: int | None = None
     partitions: int | None = None
-    """Number of partitions with a separate manifest, from the bounds in the manifest list; a lower bound."""
+    """Number of partitions with a separate manifest, from the bounds in the manifest list. The number is a lower bound."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ _NEAR_MS = 2_000
 
 
 def parse_metadata(content: bytes, where: str) -> History:
-    """Parse the bytes of a metadata file, gzip or not. Raises InputError for other content."""
+    """Parse the bytes of a metadata file, compressed by gzip or not. Raises InputError for other content."""
     plain = _decompressed(content, where)
     try:
         document = json.loads(plain)
@@ -243,7 +243,7 @@ def _changes_without_snapshot(commits: list[Commit], updates: list[int]) -> tupl
 
 
 def _lacks_snapshots(document: Mapping[str, Any], snapshots: list[Mapping[str, Any]]) -> bool:
-    """Return whether snapshots have expired: sequence numbers are missing or, in version 1, parents are."""
+    """Return whether snapshots have expired: sequence numbers are missing or, in version 1, parent snapshots."""
     numbers = {number for item in snapshots if isinstance(number := item.get("sequence-number"), int) and number > 0}
     if numbers:
         last = document.get("last-sequence-number")

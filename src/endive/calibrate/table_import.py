@@ -39,7 +39,7 @@ _ISOLATION = ("write.merge.isolation-level", "write.update.isolation-level", "wr
 
 @dataclass(frozen=True)
 class Imported:
-    """Configuration with its assumptions. ``tree`` is the document, ``start_ms`` the time of the history at its time 0."""
+    """Configuration with its assumptions. ``tree`` is the document, ``start_ms`` the time in the history at time 0 of a run."""
 
     source: str
     tree: Tree
@@ -142,7 +142,7 @@ def _table(history: History, assumptions: list[Assumption]) -> Tree:
 
 
 def _add_expiry(tree: Tree, history: History, start: int, assumptions: list[Assumption], path: str) -> None:
-    """Add a class of expiry for metadata changes without a snapshot, if snapshots have expired."""
+    """Add a class of snapshot expiry, with the arrivals of metadata changes without a snapshot, if snapshots have expired."""
     count = len(history.other_changes_ms)
     if not history.expired or count < 2 or "expire_snapshots" not in COMMIT_PATHS[path].operations:
         return

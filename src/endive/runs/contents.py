@@ -126,7 +126,7 @@ def configuration_problem(experiment: StoredExperiment) -> str | None:
         problem = error.problems[0]
         return None if problem.key.endswith(f".{ARRIVAL_TRACE.key}") else f"damaged: {CONFIG}: {in_short(str(problem))}"
     except UnreadableError:
-        return None  # reported by the experiment itself
+        return None  # the check of the experiment reports this
     found = compute_experiment_hash(document)
     if found != own:
         return f"damaged: {CONFIG}: its parameters have the hash {found}, not {own}"
@@ -139,9 +139,9 @@ def configuration_problem(experiment: StoredExperiment) -> str | None:
 
 
 def _differing_key(recorded: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
-    """Return the first key that has different values in both.
+    """Return the first key whose recorded value differs from the expected value.
 
-    Keys in only one of them are ignored, because a key may be newer than a record.
+    Keys that only one of the mappings has are ignored, because a key may be newer than a record.
     """
     for name in recorded.keys() & expected.keys():
         left, right = recorded[name], expected[name]
@@ -163,7 +163,7 @@ def read_batches(path: Path, rows: int) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a results file.
 
     Raises:
-        UnsoundError: If the file cannot be read, or has other columns or another number of rows.
+        UnsoundError: If the file cannot be read, or has unexpected columns or an unexpected number of rows.
     """
     with _open_results(path, rows) as file:
         try:
@@ -192,7 +192,7 @@ def read_events(path: Path) -> pa.Table:
     """Return the events of a trace.
 
     Raises:
-        UnsoundError: If the trace cannot be read, needs more memory than is free, or has other columns or values than the model's.
+        UnsoundError: If the trace cannot be read, needs more memory than is free, or has unexpected columns or values.
     """
     try:
         check_rows(path, _BYTES_PER_EVENT)

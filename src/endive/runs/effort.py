@@ -1,7 +1,7 @@
 """Estimate the CPU time and disk space of runs, and give reasons not to run them.
 
 Estimates use the speed of this machine, if it is known: it is measured once in CPU time, and cached by version and machine.
-Otherwise they use the speed of a machine of 2024.
+Otherwise they use the speed of a 2024 machine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _STEADY_TABLE_S = 3e-5
 _CLASS_S = 0.01
 """CPU seconds to set up, measure and summarize one class, measured with 100 to 400 classes."""
 _WORTH_MEASURING_S = 30.0
-"""Estimated CPU time above which the speed of the machine is measured, which takes a second."""
+"""Estimated CPU time above which the speed of the machine is measured; the measurement takes a second."""
 LONG_SECONDS = 24 * 3_600.0
 """Estimated duration above which a sweep needs --yes."""
 _FREE_SHARE = 0.9
@@ -49,7 +49,7 @@ class Effort:
     work: ExpectedWork = field(default_factory=ExpectedWork)
     runs: int = 0
     setup_s: float = 0.0
-    """CPU seconds of a machine of 2024 for tables and classes, independent of the length of a run."""
+    """CPU seconds of a 2024 machine for tables and classes, independent of the length of a run."""
 
     def __add__(self, other: Effort) -> Effort:
         return Effort(self.work + other.work, self.runs + other.runs, self.setup_s + other.setup_s)
@@ -118,7 +118,7 @@ class Speed:
     step_s: float = 5e-8
 
     def cpu_seconds(self, work: ExpectedWork, runs: int = 1) -> float:
-        """Return the CPU time of some work that is divided into a number of runs."""
+        """Return the CPU time of an amount of work that is divided into a number of runs."""
         return runs * self.run_s + self.transaction_s * work.transactions + self.step_s * (work.steps + work.accesses + work.picks)
 
 
@@ -127,7 +127,7 @@ USUAL = Speed()
 
 @cache
 def speed_of_this_machine() -> Speed:
-    """Return the measured speed of this machine; the default if it was not measured."""
+    """Return the measured speed of this machine, or the default if it was not measured."""
     try:
         kept = json.loads(_file().read_text(encoding="utf-8"))
         found = Speed(**{name: float(kept[name]) for name in asdict(USUAL)})
@@ -164,7 +164,7 @@ class _Timing:
 
 
 def _time_runs(root: Path, rate: float, retry: int) -> _Timing:
-    """Return the minimum CPU time of some runs, because disturbances only increase it."""
+    """Return the minimum CPU time of several runs, because other load on the machine only increases it."""
     document = Document.model_validate(
         {
             "simulation": {"duration_ms": 300_000.0, "engine": "compiled"},

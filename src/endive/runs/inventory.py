@@ -105,7 +105,7 @@ class Inventory:
         return hashlib.sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()[:16]
 
     def without(self, damaged: Sequence[tuple[str, int, str]]) -> Inventory:
-        """Return the inventory without damaged runs, which become problems, and without experiments that have no other run.
+        """Return the inventory without damaged runs, which become problems, and without experiments whose runs are all damaged.
 
         Args:
             damaged: Experiment, seed and reason of each damaged run.

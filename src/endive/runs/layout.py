@@ -129,7 +129,7 @@ def study_plan(root: Path, label: str) -> Path:
 
 
 def study_plans(root: Path) -> list[Path]:
-    """Return the plans of studies that a directory of experiments has, by label."""
+    """Return the paths of the study plans in a directory of experiments, by label."""
     return sorted((root / _STUDIES_FOLDER).glob("*.json"))
 
 
@@ -144,7 +144,7 @@ def dataset_folder(root: Path) -> Path:
 
 
 def part_file(dataset: Path, experiment: str, operation: str, number: int) -> Path:
-    """Return the file of an operation of a part."""
+    """Return the path of part ``number`` of the rows of an operation."""
     return dataset / f"experiment={experiment}" / f"operation_type={operation}" / f"part-{number:05d}.parquet"
 
 
@@ -156,7 +156,7 @@ def part_files(dataset: Path) -> Iterator[Path]:
 
 
 def measured_units(root: Path) -> Path:
-    """Return the folder of rows of metrics, with a file for each measurement unit."""
+    """Return the folder with the rows of metrics, in one file per measurement unit."""
     return root / METRICS_FOLDER / "units"
 
 

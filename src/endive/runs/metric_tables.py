@@ -40,7 +40,7 @@ def write_tables(root: Path, tables: Mapping[str, pa.Table], state: Mapping[str,
 
 
 def for_spreadsheets(table: pa.Table) -> pa.Table:
-    """Return a table for CSV, with a quote before texts that a spreadsheet would evaluate (they begin with =, +, - or @)."""
+    """Return a table for CSV, with a quote before each text that a spreadsheet would evaluate (it begins with =, +, - or @)."""
     for number, field in enumerate(table.schema):
         if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
             column = pc.replace_substring_regex(table.column(number), r"\A([=+@\t\r-])", r"'\1")
@@ -49,7 +49,7 @@ def for_spreadsheets(table: pa.Table) -> pa.Table:
 
 
 def read_tables(root: Path) -> dict[str, pa.Table] | None:
-    """Read all tables, by view name; None if a table is missing, damaged or of another measurement."""
+    """Read all tables, by view name; None if a table is missing, damaged or belongs to another measurement."""
     paths = {view: metrics_table(root, name, "parquet") for view, name in METRICS_TABLES.items()}
     try:
         with _locked(root, fcntl.LOCK_SH):
@@ -94,7 +94,7 @@ def _damaged_tables(root: Path) -> Iterator[str]:
 def _damaged_units(root: Path) -> Iterator[str]:
     folder = measured_units(root)
     for path in sorted(folder.glob("*.parquet")):
-        digest = path.stem.partition("-")[2]  # files of older versions have none
+        digest = path.stem.partition("-")[2]  # file names of older versions have no checksum
         if digest and not (path.is_file() and checksum(path) == digest):
             yield f"{path.relative_to(root / METRICS_FOLDER)}: corrupt: its checksum does not match"
 
@@ -142,12 +142,12 @@ def _read_record(root: Path) -> dict[str, Any]:
 
 @contextmanager
 def _locked(root: Path, kind: int) -> Iterator[None]:
-    """Wait for the lock of the tables; it is released with the process."""
+    """Wait for the lock of the tables; it is released when the process ends."""
     lock = root / METRICS_FOLDER / LOCK
     if kind == fcntl.LOCK_EX:
         lock.parent.mkdir(parents=True, exist_ok=True)
     elif not lock.is_file():
-        yield  # no process writes tables that were copied here
+        yield  # the tables were copied here, so no process writes them
         return
     with locked(lock, kind):
         yield

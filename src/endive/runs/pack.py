@@ -67,7 +67,7 @@ def _add(target: ZipFile, name: str, content: bytes) -> None:
 
 
 def list_study_files(root: Path) -> Iterator[Path]:
-    """Yield the files of a study: its experiments, its file and plan, metrics, figures and report; no links."""
+    """Yield the files of a study: its experiments, its file and plan, metrics, figures and report. Links are skipped."""
     places = [path for path in root.iterdir() if path.is_dir() and not path.is_symlink() and is_experiment(path)]
     places += [root / METRICS_FOLDER, root / FIGURES_FOLDER, *{path.parent for path in study_plans(root)}]
     for place in places:
@@ -91,7 +91,7 @@ def lock_versions(package: str = _PACKAGE) -> list[str]:
             continue
         try:
             distribution = metadata.distribution(name)
-        except metadata.PackageNotFoundError:  # another system, or an extra that is not installed
+        except metadata.PackageNotFoundError:  # required by another system, or by an extra that is not installed
             continue
         found[key] = __version__ if key == _PACKAGE else distribution.version
         required = [each for each in distribution.requires or () if "extra ==" not in each]

@@ -91,13 +91,13 @@ def _with_provider_names(parameters: Mapping[str, Any], config: Mapping[str, Any
         given = given if isinstance(given, str) else None
         if given is not None and given.endswith(".toml"):
             given = _own_name(directory / given, section_values.get("provider"))
-        inherited = given or inherited  # a catalog without a store of its own is where the tables are
+        inherited = given or inherited  # a catalog without its own object store uses that of the tables
         named[section] = {**section_values, "provider": inherited}
     return named
 
 
 def _own_name(path: Path, section_values: Any) -> str:
-    """Return the name of a custom profile with a digest of its latencies, which distinguishes profiles."""
+    """Return the name of a custom profile with a digest of its latencies, so that profiles with the same name differ."""
     try:
         name = str(read_toml(path).get("name", "own"))
     except UnreadableError:

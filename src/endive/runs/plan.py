@@ -1,4 +1,4 @@
-"""Plan sweeps: experiments, the estimated effort of each, and finished runs."""
+"""Plan sweeps: their experiments, the estimated effort of each experiment, and the finished runs."""
 
 from __future__ import annotations
 

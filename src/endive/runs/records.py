@@ -34,7 +34,7 @@ Count = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class SimulationParameters(Record):
-    """Parameters of a run that tables depend on."""
+    """Parameters of a run that the metrics depend on."""
 
     duration_ms: Annotated[float, Field(gt=0, le=MOST_MS)]
 

@@ -82,7 +82,7 @@ class StoredRun:
         return None if found == self.provenance["results_sha256"] else "corrupt: the checksum of its results does not match"
 
     def record_problem(self) -> str | None:
-        """Return the problem of the record of the run, or that results are missing; None if there is no problem."""
+        """Return the problem of the record of the run, or a message that results are missing; None if there is no problem."""
         if not self.results.is_file():
             return "incomplete: it has no results"
         if isinstance(self._provenance, RecordError):
@@ -140,7 +140,7 @@ class StoredExperiment:
         return [entry for entry in self.directory.iterdir() if entry.is_dir()]
 
     def problems(self) -> list[str]:
-        """Return the problem of the directory itself, not of its runs."""
+        """Return the problem of the directory, without the problems of its runs."""
         found = [] if is_name(self.name) else [f"{NAME_PROBLEM}: {self.name!a}"]
         try:
             read_toml(self.directory / CONFIG)

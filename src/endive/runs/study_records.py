@@ -1,6 +1,6 @@
 """Read and write the records of the studies in a directory: files, questions, scenarios, plans and progress.
 
-A sweep writes the file and the plan of its study before it runs anything. Reports read the question and the scenarios from them,
+A sweep writes the file and the plan of its study before its first run. Reports read the question and the scenarios from them,
 and ``endive experiments watch`` reads the progress: a run is done when its results exist.
 """
 
@@ -31,11 +31,11 @@ class PlannedExperiment(Record):
     values: dict[str, Any]
     cpu_seconds: Annotated[float, Field(ge=0, le=1e12)] = 0.0
     seeds: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """Number of seeds, starting at 0, if a precision requires more than the seeds of the study."""
+    """Number of seeds, starting at 0, if a precision requires more seeds than the study has."""
 
 
 _MOST_RUNS = 10**7
-"""Maximum number of runs of a study, because each run is looked up when the progress is shown."""
+"""Maximum number of runs of a study, because the display of the progress looks up each run."""
 Argument = Annotated[str, Field(pattern=r"^[A-Za-z0-9.,_=%-]{1,255}$")]
 """An argument that needs no quoting in a shell."""
 
@@ -46,7 +46,7 @@ class StudyRecord(Record):
     label: ExperimentName
     question: str | None = None
     scenarios: list[str] = Field(default_factory=list)
-    """Named alternatives, the baseline first."""
+    """Names of the scenarios, the baseline first."""
     seeds: list[Count]
     experiments: dict[ExperimentName, PlannedExperiment]
     arguments: list[Argument] = Field(default_factory=list)

@@ -71,7 +71,7 @@ class SimulationConfig:
 
     @property
     def commit_policy(self) -> CommitPolicy:
-        """Commit policy of classes without their own policy."""
+        """Commit policy of classes that do not set one."""
         return CommitPolicy(backoff=self._backoff) if self.policy is None else self.policy
 
     def policy_of(self, cls: WorkloadClass) -> CommitPolicy:

@@ -3,7 +3,7 @@
 A few transactions of each class run one by one on the reference engine, which gives the steps, the accesses and the time of an
 attempt without contention. The number of attempts follows from the load on a commit pointer: at v attempts per second and a window
 of W seconds, one in 1 + v W attempts succeeds (``renewal``, for constant windows). The load of a saturated log is estimated from
-its queue. Nothing is timed, so estimates are the same on every machine.
+its queue. The estimate measures no time, so it is the same on every machine.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from endive.workload.classes import ZipfCount
 _TRIED = 5
 """Number of transactions per class that run alone."""
 _MOST_TABLES_BUILT = 100_000
-"""Total number of tables in these runs above which fewer transactions per class run, at least one."""
+"""Limit on the total number of tables in these runs. Above it, fewer transactions per class run, but at least one."""
 _NEVER_MS = 1e15
 _JOBS = 50
-"""Number of job durations, equally likely, by which a class is represented."""
+"""Number of equally likely job durations that represent a class."""
 
 
 @dataclass(frozen=True)
 class ExpectedWork:
     """Expected work of a run: transactions, steps with a latency, file accesses, and selections of tables and partitions.
 
-    Selections are counted as the number of steps with the same cost.
+    Selections are measured by the number of steps with the same cost.
     """
 
     transactions: float = 0.0
@@ -86,7 +86,7 @@ class _Load:
         return self.cls.arrivals.waits or self.cls.arrivals.paced
 
     def attempts(self, success: float) -> float:
-        """Return the mean number of attempts, of which each succeeds with a probability, in half of the run."""
+        """Return the mean number of attempts within half of the run, if each attempt succeeds with this probability."""
         most = 1.0 + 0.5 * self.seconds / max(self.alone.commit_s + self.wait_s, 1e-6)
         return min(_attempts(success, self.retries + 1), most)
 
@@ -96,7 +96,7 @@ class _Load:
         return attempts * self.alone.commit_s + (attempts - 1.0) * self.wait_s
 
     def per_s(self, success: float) -> float:
-        """Return the rate at which transactions start, averaged over the run: that of closed loops depends on their attempts."""
+        """Return the rate at which transactions start, averaged over the run; in closed loops it depends on the attempts."""
         cls, duration_ms = self.cls, 1000.0 * self.seconds
         active_ms = max(0.0, min(duration_ms, cls.end_ms) - cls.start_ms)
         if self.is_closed:
@@ -115,7 +115,7 @@ class _Load:
         return self.per_s(success) * min(1.0, success * self.attempts(success))
 
     def job(self) -> tuple[float, float]:
-        """Return the share of transactions whose job ends before the run, and the mean duration of these jobs."""
+        """Return the fraction of transactions whose job ends before the run ends, and the mean duration of these jobs."""
         runtime, end_ms = self.cls.runtime, 1000.0 * self.seconds
         if not isinstance(runtime, QuantileDistribution) or self.alone.work_s <= 0.0:
             return 1.0, self.alone.work_s
@@ -211,7 +211,7 @@ def _attempts(success: float, limit: int) -> float:
 
 @dataclass(frozen=True)
 class _Log:
-    """Records that a transaction sends to a log on average, and the share of their rate at which closed loops can run."""
+    """Load of a log: the mean number of appends per transaction, and the fraction of their rate that closed loops reach."""
 
     tries: float = 1.0
     closed_share: float = 1.0
@@ -219,7 +219,7 @@ class _Log:
 
 @dataclass(frozen=True)
 class _LogPace:
-    """Time of an append to a log and of a rejected one."""
+    """Duration of a successful append to a log, and of a rejected append."""
 
     append_s: float
     refused_s: float
@@ -231,7 +231,7 @@ class _LogPace:
 
 
 def _log_pace(config: SimulationConfig) -> _LogPace | None:
-    """Return the pace of the log of the catalog, or of the manifest lists that are appended to; None without a log."""
+    """Return the append times of the catalog log, or of the manifest lists (ML+); None without a log."""
     catalog = config.catalog
     storage = catalog.storage if isinstance(catalog, AppendCatalog) else config.storage_provider if config.ml_append_mode else None
     if not isinstance(storage, ProfiledProvider) or storage.profile.append is None:
@@ -243,8 +243,8 @@ def _log_pace(config: SimulationConfig) -> _LogPace | None:
 def _log(pace: _LogPace, loads: Sequence[_Load], success: float, pointers: int, seconds: float) -> _Log:
     """Estimate the load of a log.
 
-    Transactions whose record the log cannot accept resend it, once per rejection latency. Open arrivals wait in ever greater
-    numbers; of closed loops, all clients wait.
+    Transactions whose record the log cannot accept resend it, once per rejection latency. With open arrivals, the
+    number of waiting transactions keeps growing; in closed loops, all clients wait.
     """
     closed = [load for load in loads if load.is_closed]
     open_per_s = sum(load.per_s(success) for load in loads if not load.is_closed) / pointers

@@ -1,6 +1,6 @@
 """Choose the engine of a run and run it.
 
-Rows do not depend on the engine, so ``auto`` selects the one that finishes first.
+Rows do not depend on the engine, so ``auto`` selects the engine that finishes first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _COMPILATION_S = 4.0
 _COMPILATION_OF_A_PATH_S = 2.0
 """CPU seconds to compile a kernel, and additionally per commit path (benchmarks)."""
 _PLAIN_COMPILATION = 3.0
-"""Factor on these times for a kernel compiled by plain ``numba.njit``."""
+"""Factor on the compile times for a kernel compiled by plain ``numba.njit``."""
 
 
 class EngineError(ValueError):

@@ -46,7 +46,7 @@ class _MadeWhenAsked:
 class Statistics:
     """Sink that keeps all rows as Arrow batches, and counts them.
 
-    ``transactions`` has them as objects, which takes about 30 µs each when it is read. To add a result, call
+    ``transactions`` returns the rows as objects; reading it takes about 30 µs per row. To add a result, call
     ``record_transaction``.
 
     >>> statistics = Statistics()

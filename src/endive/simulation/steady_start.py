@@ -50,7 +50,7 @@ def _commits_by_table(config: SimulationConfig, commit_ms: float) -> list[list[C
     tables: list[list[CommitRate]] = [[] for _ in range(config.workload.config.num_tables)]
     for cls in config.workload.config.workload_classes:
         path, settings = config.policy_of(cls).path, cls.settings or OperationSettings()
-        rates: dict[tuple[type[Transaction], float], CommitRate] = {}  # tables of equal rates share one
+        rates: dict[tuple[type[Transaction], float], CommitRate] = {}  # tables with equal rates share one entry
         for operation, table, per_ms in _rates(config, cls, commit_ms):
             if issubclass(operation, RewriteFilesTransaction):
                 per_ms *= settings.commits_per_job

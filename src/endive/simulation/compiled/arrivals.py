@@ -174,7 +174,7 @@ def take_known_versions(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def _is_committed_by_another(cls: Any) -> bool:
-    """Return whether a committer commits the files of a class's writers; traces do not describe its commits."""
+    """Return whether a committer commits the files of a class's writers; traces do not describe the commits of a committer."""
     if HAS_COMMITTERS:
         return cls.committer >= 0  # type: ignore[no-any-return]
     return False

@@ -172,7 +172,7 @@ def _end_after_rejections(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _service_answer(run: Any, txn: Any, slot: int, outcome: int) -> None:
-    """Return the response of a decided commit to its client."""
+    """Send the response to a decided commit to its client."""
     effect_at = txn.now_ms
     back = request_at(run, slot).back_ms
     if back > 0.0:

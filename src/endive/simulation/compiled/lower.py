@@ -341,7 +341,9 @@ class _Lowering:
         record["range_first"], record["range_end"] = cls.partition_range or (0, -1)
 
     def _candidates(self, cls: WorkloadClass) -> tuple[run_state.Ints, ...]:
-        """Return the tables that a class may choose; if groups matter, also by group with the index of each table."""
+        """Return the candidate tables of a class, and, if the class depends on table groups, the candidates by table group with the
+        index of each table.
+        """
         topology = self.workload.config
         tables = np.arange(topology.num_tables) if cls.tables is None else np.array(cls.tables, np.int64)
         if max(topology.groups) in (0, topology.num_tables - 1):
@@ -451,7 +453,7 @@ class _Lowering:
         return tables, np.zeros(sum(topology.partitions_per_table), np.int64)
 
     def _traits(self) -> run_state.Array:
-        """Return the snapshots that each operation of each class creates: first all first snapshots, then all second ones."""
+        """Return the snapshots that each operation of each class creates: all first snapshots, followed by all second snapshots."""
         codes = run_state.NUM_OPERATIONS
         traits = np.zeros((len(self.classes), 2 * codes), run_state.TRAITS)
         traits["kind"] = run_state.UNUSED

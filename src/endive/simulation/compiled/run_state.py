@@ -201,7 +201,10 @@ COMMITTER = _record(
 HANDOVER = _record("time_ms source next data_start_ms")
 
 SUBMISSION = _record("time_ms operation runtime_ms table first_partition partitions")
-"""Submission of a trace; negative values are drawn. Partitions are a range of ``World.traced_partitions``."""
+"""Submission of a trace. Negative values are drawn, because the trace does not contain them.
+
+Partitions are a range of ``World.traced_partitions``.
+"""
 
 _ROW = (
     "now_ms txn_id cls operation written event_count retries false_conflicts",

@@ -250,7 +250,7 @@ def _has_moved(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def _note_swapped(run: Any, txn: Any, slot: int) -> None:
-    """Record the table versions that Iceberg's server compares in its swap."""
+    """Record the table versions that Iceberg's server compares in its compare-and-swap."""
     for t in range(txn.written):
         mine = touched_at(run, slot, t)
         mine.swapped = table_at(run, mine.table).version
@@ -270,7 +270,7 @@ def _has_swapped(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def _rebase(run: Any, txn: Any, slot: int) -> None:
-    """Rebase a commit on the current state. The client does not notice it and may resend the commit."""
+    """Rebase a commit on the current state. The client does not notice the rebase and may resend the commit."""
     if HAS_FAILURES:
         txn.rebased = 1
     txn.seq = group_at(run, txn.group).seq
@@ -419,7 +419,7 @@ def _database_fails(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def _decide(run: Any, txn: Any, slot: int, outcome: int) -> None:
-    """Install a commit, or count it as lost."""
+    """Install a commit, or count a conflict."""
     if HAS_LIMITS and outcome == UNSERIALIZABLE:
         run.service_database_conflicts += 1
         return
@@ -540,7 +540,7 @@ def _lead(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _begin_batch(run: Any, txn: Any, slot: int) -> None:
-    """Put the waiting commits of the table into one swap."""
+    """Start a batch of the waiting commits of the table."""
     request = request_at(run, slot)
     table_id = touched_at(run, slot, 0).table
     table = table_at(run, table_id)
@@ -596,7 +596,7 @@ def _end_batch(run: Any, txn: Any, slot: int) -> int:
 
 @jit
 def _answer_member(run: Any, txn: Any, slot: int) -> int:
-    """Return the outcome to a member of a batch."""
+    """Process the response to a member of a batch, and return its outcome."""
     request = request_at(run, slot)
     txn.elapsed_ms += txn.now_ms - request.arrived_ms
     return request.outcome  # type: ignore[no-any-return]

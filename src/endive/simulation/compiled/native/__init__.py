@@ -1,7 +1,7 @@
 """Compile kernels to object code with Numba and LLVM, keep them on disk, and load them without Numba.
 
 This package is the only one that uses private interfaces of Numba. With them a kernel is compiled in about 5 s instead of 15 s, and
-once compiled it is loaded in about 1 ms, without importing Numba. ``TESTED`` has the releases for which they were tested:
+once compiled it is loaded in about 1 ms, without importing Numba. ``TESTED`` contains the releases with which they were tested:
 
 * ``numba.core.codegen``: ``JITCodeLibrary`` (``_final_module``, ``_linking_libraries``, ``_finalized``, ``add_llvm_module``,
   ``finalize``), ``JITCPUCodegen`` (``_library_class``, ``_create_empty_module``)
