@@ -101,6 +101,6 @@ def state_after_loss_ms(kind: int, state_ms: float, wait_ms: float, multiplier: 
 
 
 def state_after_commit_ms(state_ms: float, base_ms: float) -> float:
-    """Return the state of an AIMD client after a commit: reduced by the base, but at least the base."""
+    """Return the state of an AIMD client after a commit: the wait minus the base, but at least the base."""
     shorter = state_ms - base_ms
     return shorter if shorter > base_ms else base_ms

@@ -82,7 +82,7 @@ def lower_bound(cumulative: object, n: int, x: float) -> int:
 
 
 def pick(cumulative: object, n: int, chosen: object, before: object, n_chosen: int, u: float) -> int:
-    """Select one of the first ``n`` items by weight, except the ones already chosen.
+    """Select one of the first ``n`` items by weight, except the items already chosen.
 
     ``cumulative[i]`` is the sum of the weights of the items before i. ``chosen`` holds the ``n_chosen`` earlier picks in ascending
     order, and ``before`` the weight of the picks before each of them (see ``insert_pick``). Each pick takes one uniform random

@@ -102,7 +102,7 @@ class Filtered(NamedTuple):
 
 
 def manifests_to_filter(table: Any, handle: Any, traits: Any, found: Review) -> Filtered:
-    """Return the manifests that an attempt filters: all relevant ones in the first attempt, only new ones in later attempts."""
+    """Return the manifests that an attempt filters: all relevant manifests in the first attempt, later only new manifests."""
     hits = 0 if handle.prepared else hits_of(table, traits)
     if handle.prepared and traits.hits and table.merges != handle.merges:
         hits = 1  # the matching manifests of the previous attempt have been merged into another manifest

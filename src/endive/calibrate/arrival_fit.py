@@ -2,7 +2,7 @@
 
 Writers of a closed loop wait for their own commits, so N writers never have more than N commits in flight. If commit reports
 contain the duration of commits, the maximum number of commits in flight is decisive (``find_loop_by_overlap``). Without reports,
-evenness is an indication (``find_loop_by_evenness``): over many commits, counts vary less than those of random arrivals.
+evenness is an indication (``find_loop_by_evenness``): over many commits, counts vary less than with random arrivals.
 Contention on a saturated table also makes commits regular, so evenness alone gives only an assumption, whose range includes random
 arrivals.
 """
@@ -34,7 +34,7 @@ _MOST_TIMES = 1_000
 _TWICE = 0.02
 """Probability of a second commit in a slot, which is a delayed commit of the previous slot."""
 _TOGETHER, _STEADY = 0.8, 0.15
-"""Limits of the concentration and of the variation of gaps, above which an interval cannot be distinguished from even gaps."""
+"""Limits of the concentration and of the variation of gaps, above which an interval cannot be distinguished from regular gaps."""
 _CLEARLY, _MUCH = 7.0, 20.0
 """Minimum log-likelihood ratios of an interval, compared with chance and with a round interval."""
 _IN_WINDOW = 0.75
@@ -156,7 +156,7 @@ def _likelihood(times_ms: Floats, interval: float) -> float:
 
 
 def _likelihood_otherwise(gaps_ms: Floats, steady: bool) -> float:
-    """Return the log-likelihood of the times for random commits, or for gaps as even as the observed ones.
+    """Return the log-likelihood of the times for random commits, or for gaps as regular as the observed gaps.
 
     Nearly constant gaps of commits in their slots indicate a fixed interval.
     """
@@ -390,7 +390,7 @@ def _dispersion(times_ms: Floats, commits: float) -> float | None:
 
 
 def _evenness(times_ms: Floats) -> float | None:
-    """Return the dispersion over long time intervals, if it is far below that of random arrivals."""
+    """Return the dispersion over long time intervals, if it is far below the dispersion of random arrivals."""
     found = _dispersion(times_ms, _WINDOW)
     stretches = len(times_ms) / _WINDOW - 1.0
     if found is None or found > _EVEN or stats.chi2.cdf(stretches * found, stretches) > 1e-4:

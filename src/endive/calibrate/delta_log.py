@@ -123,7 +123,7 @@ def _list_log(
 
 
 def _files_before(filesystem: pa.fs.FileSystem, checkpoints: Mapping[int, pa.fs.FileInfo], first: int) -> int | None:
-    """Return the number of data files before a version, from the checkpoint of the version before it; None if there is none."""
+    """Return the number of data files before a version, from the checkpoint of the preceding version; None without a checkpoint."""
     info = checkpoints.get(first - 1)
     if info is None:
         return None
@@ -161,7 +161,7 @@ def _all(actions: Iterable[Action], kind: str) -> list[Action]:
 
 
 def _info(actions: Iterable[Action]) -> Action:
-    """Return the commitInfo of an entry; empty if there is none."""
+    """Return the commitInfo of an entry; empty if the entry has none."""
     return next(iter(_all(actions, "commitInfo")), {})
 
 

@@ -87,7 +87,7 @@ class ShiftedLognormal(Family):
 
     @classmethod
     def fitted(cls, x: Floats) -> ShiftedLognormal:
-        """Search the shift below the smallest value, at some distance, because the likelihood is unbounded at that value."""
+        """Search the shift at a distance below the smallest value, because the likelihood is unbounded at that value."""
         least, median = float(x.min()), float(np.median(x))
         highest = max(least - 0.01 * (median - least), 0.0)
 

@@ -114,7 +114,7 @@ def unit_of(name: str) -> str | None:
 
 
 def _latency_column(names: Sequence[str]) -> str | None:
-    """Return the column named like a latency; those with a unit come first."""
+    """Return the column named like a latency; columns with a unit take precedence."""
     like = [name for stem in _LATENCY for name in names if stem in "_".join(_words(name)) and "stamp" not in name.lower()]
     with_unit = [name for name in like if unit_of(name)]
     bare_unit = [name for name in names if name.lower() in ("ms", "us", "ns", "millis", "micros")]

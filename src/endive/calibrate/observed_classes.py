@@ -42,7 +42,7 @@ class ObservedClass:
     guessed: str = ""
     """Reason for the choice of the operation if the history does not record it."""
     loop: Loop | None = None
-    """Closed loop of writers that wait for their own commits; None if none was detected."""
+    """Closed loop of writers that wait for their commits; None if no loop was detected."""
     client: str = ICEBERG.name
     """Commit path of the library that made the commits."""
     isolation: str | None = None

@@ -106,7 +106,7 @@ class Target(ABC):
 
     @abstractmethod
     def clean(self) -> list[str]:
-        """Remove all created objects; return those that could not be removed."""
+        """Remove all created objects; return the objects that could not be removed."""
 
 
 def run_probe(target: Target, count: int, seconds: float, clock: Callable[[], float] = time.perf_counter) -> Probe:

@@ -27,7 +27,8 @@ def open_history(table: str, catalog: str | None = None) -> History:
     """Read the history of a table.
 
     ``table`` is the path or URL of a metadata.json or of a Delta table, the path of the ``snapshots`` metadata table as Parquet or
-    CSV, or a table's name in a PyIceberg catalog (``catalog``, by default that of PyIceberg's configuration). Raises InputError.
+    CSV, or a table's name in a PyIceberg catalog (``catalog``, by default the catalog of PyIceberg's configuration). Raises
+    InputError.
     """
     name = table.lower()
     if catalog is None and name.endswith(_TABLES):
@@ -142,14 +143,14 @@ def _manifests(location: str) -> list[ManifestFile]:
 
 
 def _only_partition(manifest: ManifestFile) -> tuple[bytes | None, ...]:
-    """Return the values of the only partition of a manifest; empty if it has none or several."""
+    """Return the values of the only partition of a manifest; empty if it has no partition or several."""
     fields = manifest.partitions or []
     one = all(field.lower_bound == field.upper_bound for field in fields)
     return tuple(field.lower_bound for field in fields) if one else ()
 
 
 def _from_catalog(table: str, catalog: str | None) -> History:
-    """Load a table through PyIceberg; credentials and addresses are those of its configuration."""
+    """Load a table through PyIceberg; credentials and addresses are from its configuration."""
     try:
         from pyiceberg.catalog import load_catalog
     except ImportError:

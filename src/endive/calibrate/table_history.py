@@ -23,7 +23,7 @@ class Commit:
     summary: Mapping[str, str] = field(default_factory=dict)
 
     def count(self, *keys: str) -> int | None:
-        """Return the first number at these keys of the summary; None if there is none."""
+        """Return the first number at these keys of the summary; None if no key has a number."""
         for key in keys:
             text = self.summary.get(key)
             if text is not None and text.strip().isascii() and text.strip().isdigit() and len(text) < 16:

@@ -18,7 +18,7 @@ from endive.storage import FixedLatency, LognormalLatency, QuantileDistribution
 SERVICE_UNAVAILABLE = "service_unavailable"
 """Abort reason after a request was rejected more than ``max_resends`` times (429, 503)."""
 LOST = ""
-"""Outcome of a commit that lost the race; not an abort reason, because the client may retry."""
+"""Outcome of a commit that lost the race. It is not an abort reason, because the client may retry."""
 ServerRetryMode = Literal["recheck", "rebase"]
 
 

@@ -23,7 +23,7 @@ from endive.transaction.protocol import (
 )
 
 OPERATIONS = ICEBERG_OPERATIONS - {"expire_snapshots"}
-"""Operations that a protocol can have: those that add a version to a table."""
+"""Operations that a protocol can have, which are the operations that add a version to a table."""
 Factor = Annotated[float, Field(ge=0, le=1e6)]
 STEP_PHASES = ("load", "attempt", "after_loss", "after_success", "after_abort")
 _DISCOVERING = ("list", "read", *sorted(CATALOG_OPERATIONS))

@@ -115,7 +115,7 @@ def _check_total(total: Mapping[str, Any], rows: int) -> None:
 def configuration_problem(experiment: StoredExperiment) -> str | None:
     """Return the reason why the configuration of an experiment is not the configuration of its runs; None if it is.
 
-    Experiments of another model version, and those whose trace of submissions is at another path, are not checked.
+    Experiments of another model version, and experiments whose trace of submissions is at another path, are not checked.
     """
     own = hash_of(experiment.name)
     if own is None or not experiment.of_this_version:

@@ -44,7 +44,7 @@ _FREE_SHARE = 0.9
 
 @dataclass(frozen=True)
 class Effort:
-    """Estimated effort of some runs."""
+    """Estimated effort of a set of runs."""
 
     work: ExpectedWork = field(default_factory=ExpectedWork)
     runs: int = 0

@@ -86,7 +86,7 @@ def _write_run(source: StoredRun, files: RunFiles, root: Path, rows: KeptRows) -
 
 
 def _sample(results: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a sample, in batches as large as those of a run."""
+    """Yield the rows of a sample, in batches of the same size as the batches of a run."""
     with pq.ParquetFile(results) as file:
         found: list[pa.RecordBatch] = []
         for batch in file.iter_batches(batch_size=BATCH_ROWS, use_threads=False):

@@ -94,7 +94,7 @@ def label_of(experiment: Path) -> str:
 
 
 def hash_of(name: str) -> str | None:
-    """Return the hash in the name of an experiment's directory; None if the name has none."""
+    """Return the hash in the name of an experiment's directory; None if the name contains no hash."""
     digest = name.rpartition("-")[2]
     return digest if _HASH.fullmatch(digest) else None
 

@@ -64,7 +64,7 @@ def read_tables(root: Path) -> dict[str, pa.Table] | None:
 
 
 def read_state(root: Path) -> dict[str, Any] | None:
-    """Read the state that the tables describe; None if there is none."""
+    """Read the state that the tables describe; None if no state is recorded."""
     found = _read_record(root)
     kept = {name: value for name, value in found.items() if name not in ("tables", CHECKSUM)}
     return kept if isinstance(found.get("tables"), dict) else None
@@ -112,7 +112,7 @@ def write_unit(folder: Path, key: str, rows: pa.Table) -> None:
 
 
 def read_unit_file(folder: Path, key: str) -> pa.Table | None:
-    """Read the rows that ``write_unit`` wrote; None if there are none, or if the file is damaged."""
+    """Read the rows that ``write_unit`` wrote; None if the file is missing or damaged."""
     for path in folder.glob(f"{key}-*.parquet"):
         try:
             if path.is_file() and checksum(path) == path.stem.partition("-")[2]:

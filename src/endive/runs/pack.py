@@ -100,7 +100,7 @@ def lock_versions(package: str = _PACKAGE) -> list[str]:
 
 
 def check_pack(root: Path) -> list[str]:
-    """Return the differences between an unpacked study and its manifest; none if the directory was not packed."""
+    """Return the differences between an unpacked study and its manifest; empty if the directory was not packed."""
     file = root / PACK_MANIFEST
     if not file.is_file():
         return []

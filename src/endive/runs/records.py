@@ -122,7 +122,7 @@ def seal_record(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_sealed(tree: Mapping[str, Any]) -> bool:
-    """Return whether the checksum of a record matches its content; records of older versions have none."""
+    """Return whether the checksum of a record matches its content; True for an older record without a checksum."""
     return CHECKSUM not in tree or tree[CHECKSUM] == seal_record(tree)[CHECKSUM]
 
 

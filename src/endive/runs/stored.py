@@ -184,7 +184,7 @@ def find_orphans(root: Path) -> Iterator[StoredExperiment]:
 
 
 def removable(root: Path, *, incomplete: bool, old: bool) -> list[Path]:
-    """Return directories of incomplete runs, files that killed processes left, and experiments of another version."""
+    """Return the directories of incomplete runs, files that killed processes left, and experiments of another version."""
     found: list[Path] = []
     for experiment in find_experiments(root):
         if old and not experiment.of_this_version:

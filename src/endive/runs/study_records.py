@@ -124,7 +124,7 @@ def keep_names(root: Path, plan: SweepPlan) -> None:
 
 
 def read_studies(root: Path) -> list[StudyRecord]:
-    """Return the records of the studies of a directory; skip damaged ones."""
+    """Return the records of the studies of a directory; skip damaged records."""
     found = []
     for path in study_plans(root):
         try:
@@ -157,7 +157,7 @@ def find_damaged_studies(root: Path, now: float) -> list[tuple[str, str]]:
 
 
 def study_of(root: Path, experiments: Iterable[str]) -> StudyRecord | None:
-    """Return the study that all these experiments, given by name, belong to; None if there is none or more than one."""
+    """Return the study to which all these experiments, given by name, belong; None if there is not exactly one such study."""
     labels = {label_of(root / name) for name in experiments}
     return next((each for each in read_studies(root) if {each.label} == labels), None)
 

@@ -69,7 +69,7 @@ class _Alone:
 
 @dataclass(frozen=True)
 class _Load:
-    """Class and the work of one of its transactions without contention."""
+    """Class, with the work of one transaction without contention."""
 
     cls: WorkloadClass
     alone: _Alone
@@ -159,7 +159,7 @@ def _load(config: SimulationConfig, cls: WorkloadClass, seconds: float) -> _Load
 
 
 def _try_alone(config: SimulationConfig, cls: WorkloadClass) -> _Alone:
-    """Run some transactions of a class, each in a separate run."""
+    """Run a few transactions of a class, each in a separate run."""
     once = replace(cls, arrivals=PeriodicArrivals(_NEVER_MS), start_ms=0.0, end_ms=math.inf, committer=None)
     if cls.committer is not None:
         once = replace(once, runtime=FixedLatency(0.0))

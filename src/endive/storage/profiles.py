@@ -70,7 +70,7 @@ def load_profile(path: Path) -> StorageProfile:
 
 
 def create_provider(name: str, rng: RandomSource, profiles: Mapping[str, StorageProfile] | None = None) -> ProfiledProvider:
-    """Return the provider with this name among ``profiles`` (by default the built-in ones)."""
+    """Return the provider with this name among ``profiles`` (by default the built-in profiles)."""
     known = builtin_profiles() if profiles is None else profiles
     if name not in known:
         raise ProfileError(f"unknown provider {name!r}; allowed: {', '.join(known)}")
@@ -140,7 +140,7 @@ _SHAPES: dict[frozenset[str], str] = {
     frozenset({"probabilities", "quantiles_ms"}): "empirical",
 }
 _BY_SIZE = ("shifted", "gamma", "mixture", "empirical")
-"""Shapes that accept ``per_mib_ms`` in addition to their own keys."""
+"""Shapes that accept ``per_mib_ms`` in addition to their other keys."""
 _MIN_GAMMA, _MAX_GAMMA = 0.05, 1e5
 _MOST, _FEWEST_PER_S = 1e15, 1e-9
 """Largest number of a profile, as in configurations (sums of such latencies stay finite), and smallest write rate."""

@@ -73,7 +73,7 @@ class StorageProvider(ABC):
         self._rng = rng
 
     def bind(self, rng: RandomSource) -> Self:
-        """Return the provider with another source of randomness: each transaction has its own stream."""
+        """Return the provider with another source of randomness, because each transaction has a separate stream."""
         bound = object.__new__(type(self))
         bound.__dict__.update(self.__dict__)
         bound._rng = rng
@@ -266,11 +266,11 @@ class ProfiledProvider(StorageProvider):
         return (yield from _done(self.write_ms(key, size_bytes), size_bytes))
 
     def cas(self, key: str, expected_version: int, size_bytes: int) -> Generator[float, None, StorageResult]:
-        """Replace an object; the latency is that of a success."""
+        """Replace an object, with the latency of a success."""
         return (yield from _done(self.cas_ms(key, expected_version, size_bytes).success_ms, size_bytes))
 
     def append(self, key: str, offset: int, size_bytes: int) -> Generator[float, None, StorageResult]:
-        """Append at an offset; the latency is that of a success."""
+        """Append at an offset, with the latency of a success."""
         return (yield from _done(self.append_ms(key, offset, size_bytes).success_ms, size_bytes))
 
     def tail_append(self, key: str, size_bytes: int) -> Generator[float, None, StorageResult]:

@@ -1,6 +1,6 @@
-"""Table state that determines costs: its snapshots, and the number and size of its manifests.
+"""Table state that determines costs: snapshots, and the number and size of manifests.
 
-Each committed snapshot is a change that produces the next state. States are immutable and share their history, so a snapshot of the
+Each committed snapshot produces a new state. States are immutable and share their history, so a snapshot of the
 catalog needs no copy. The catalog owns the current state.
 """
 
@@ -23,7 +23,7 @@ from endive.table.traits import Traits
 
 @dataclass(frozen=True, slots=True)
 class TableModel:
-    """Initial state of a table, sizes of its metadata in bytes, and thresholds of manifest merging. Default sizes are measured."""
+    """Initial state of a table, sizes of its metadata in bytes, and thresholds of manifest merging. Defaults are measured sizes."""
 
     manifests: int = 1
     delete_manifests: int = 0

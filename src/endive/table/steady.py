@@ -108,7 +108,7 @@ def _manifests(model: TableModel, commits: Sequence[CommitRate], u: float, *, de
 def _tooth(model: TableModel, added_per_merge: float) -> float:
     """Return the number of manifests added from one merge to the next; infinite without merges.
 
-    A merging commit merges if there are ``min_count_to_merge`` manifests, including its own, or a full bin.
+    A merging commit merges if there are ``min_count_to_merge`` manifests, including the new manifest, or a full bin.
     """
     per_bin = model.target_bytes // model.manifest_bytes
     if not model.merge_manifests or per_bin < 2:

@@ -90,4 +90,4 @@ class Traits:
     lists_each: int = 0
     """1 if each pass reads the manifest lists again."""
     keeps_nothing: int = 0
-    """1 if a retry reuses nothing that the previous attempt read or wrote."""
+    """1 if a retry does not reuse what the previous attempt read or wrote."""

@@ -167,7 +167,7 @@ class Account:
             raise RequestFailedError(REQUEST_FAILED)
 
     def _request_errors(self, component: str) -> Steps:
-        """Wait while the SDK resends failed catalog requests. Raises RequestFailedError if the last one fails permanently."""
+        """Wait while the SDK resends failed catalog requests. Raises RequestFailedError if the last request fails permanently."""
         failures = self.policy.failures
         if failures is None:
             return

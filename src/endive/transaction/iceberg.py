@@ -181,7 +181,7 @@ class IcebergLifecycle(Lifecycle):
     def _merge(
         self, manifests: int, size: int, model: TableModel, component: str, cached: int = 0
     ) -> Generator[Step, None, tuple[int, bool]]:
-        """Merge manifests if their number requires it: bins in parallel, the manifests of a bin sequentially.
+        """Merge manifests if their number requires it. Bins are merged in parallel, the manifests of a bin sequentially.
 
         Bins merged by an earlier attempt are reused.
 

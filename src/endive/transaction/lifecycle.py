@@ -1,7 +1,7 @@
 """Simplified commit protocol (commit path ``endive``), and the base of the other commit paths.
 
 start:    read the catalog, (read table metadata), run the job
-attempt:  (write manifests, unless the last ones are still valid), commit
+attempt:  (write manifests, unless the last manifests are still valid), commit
 failure:  (abort), back off, read the catalog; on an overlap read and rewrite metadata, and on a real conflict
           abort, merge or restart; next attempt
 """
@@ -144,7 +144,7 @@ class Lifecycle(Account):
         return snapshot
 
     def _tables_to_load(self, snapshot: CatalogSnapshot) -> int:
-        """Return the number of tables to load: all tables, or with a cache the changed ones."""
+        """Return the number of tables to load: all tables or, with a cache, only the changed tables."""
         if self.known is None:
             return len(self.txn.tables_read)
         versions = {table_id: snapshot.get_table(table_id).version for table_id in self.txn.tables_read}
@@ -248,7 +248,7 @@ class Lifecycle(Account):
     def _check_status(self, failures: Failures) -> Steps:
         """Read the catalog to determine the outcome of a commit.
 
-        If a check fails, or its response is lost, another check follows. Raises RequestFailedError after the last one.
+        If a check fails, or its response is lost, another check follows. Raises RequestFailedError after the last check.
         """
         check = 0
         while True:

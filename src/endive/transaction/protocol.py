@@ -74,7 +74,7 @@ class Protocol:
         name: Name of a built-in protocol, or of the file.
         client: Client that commits in this way, as named in reports.
         commit_point: Request that makes a commit take effect.
-        scope: Commits that the commit point orders: those of one table, or of the whole lake.
+        scope: Commits that the commit point orders: the commits of one table, or of the whole lake.
         unpublished_limit: Number of ratified but unpublished commits at which the catalog rejects commits; None for no limit.
         operations: Operations that the client can commit.
         steps: Steps by phase.

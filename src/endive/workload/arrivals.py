@@ -350,7 +350,7 @@ class ArrivalNumber:
     """Dotted key within the class; ``*`` matches each item of a list."""
     quantity: Quantity
     label: str = ""
-    """Label of the control on the live page; empty for no control."""
+    """Label of the control on the live page; empty if there is no control."""
     sets_load: bool = True
     """True if scaling the load scales this key."""
 

@@ -89,7 +89,7 @@ class Committer:
             self._delivered += 1
 
     def open_round(self, writer: Source, now_ms: float) -> None:
-        """Assign a job that starts now to the open round, or to a new one."""
+        """Assign a job that starts now to the open round, or to a new round."""
         if self.settings.timeout_ms is None:
             return
         if self._deadline_ms == math.inf:

@@ -150,7 +150,7 @@ def sized_latency(run: Any, parameters: Any, first: float, u: float) -> float:
 
 @jit
 def _tables_to_load(run: Any, txn: Any, slot: int, cls: Any) -> int:
-    """Return the number of tables whose metadata the writer must read: all tables, or with a cache the changed ones."""
+    """Return the number of tables whose metadata the writer must read: all tables or, with a cache, only the changed tables."""
     moved = txn.read
     if HAS_CLIENTS and cls.keeps_handles:
         moved = 0

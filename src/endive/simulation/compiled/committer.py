@@ -105,7 +105,7 @@ def _collect(run: Any, source: Any) -> None:
 
 @jit
 def _open_round(run: Any, source: Any, committer: Any) -> None:
-    """Assign a job that starts now to the open round, or to a new one."""
+    """Assign a job that starts now to the open round, or to a new round."""
     if committer.deadline_ms == math.inf:
         committer.round_number += 1
         committer.deadline_ms = run.now_ms + committer.timeout_ms

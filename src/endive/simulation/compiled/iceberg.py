@@ -192,7 +192,7 @@ def _make_snapshot(run: Any, txn: Any, mine: Any, table: Any, traits: Any, found
 
 @jit
 def merge_manifests(run: Any, txn: Any, manifests: int, size: int, component: int, cached: int) -> bool:
-    """Merge a group of manifests if its number requires it: bins in parallel, the manifests of a bin sequentially."""
+    """Merge a group of manifests if its number requires it. Bins are merged in parallel, the manifests of a bin sequentially."""
     bins, per_bin, newest = bins_of(run, manifests, size)
     pool = class_at(run, txn.cls).max_parallel
     mean = size // max(manifests, 1)
@@ -223,7 +223,7 @@ def delete_all(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def after_commit(run: Any, txn: Any, slot: int) -> bool:
-    """Perform the library's reads after a commit, and delete the files of failed attempts."""
+    """Perform the reads of the library after a commit, and delete the files of failed attempts."""
     traits = traits_at(run, txn.cls, txn.operation)
     for t in range(txn.written):
         mine = touched_at(run, slot, t)

@@ -502,7 +502,7 @@ def _unlock(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _join_batch(run: Any, txn: Any, slot: int) -> None:
-    """Wait for a batch of the table; if none is open or in progress, lead the next one."""
+    """Wait for a batch of the table; if no batch is open or in progress, lead the next batch."""
     request = request_at(run, slot)
     request.arrived_ms = txn.now_ms
     request.next_member = run_state.NO_SLOT

@@ -130,7 +130,7 @@ def failure_uniform(txn: Any) -> float:
 
 @jit
 def fails(txn: Any, probability: float) -> bool:
-    """Return whether an event of this probability occurs; a probability of 0 draws nothing."""
+    """Return whether an event of this probability occurs; a probability of 0 uses no random number."""
     return probability > 0.0 and failure_uniform(txn) < probability
 
 

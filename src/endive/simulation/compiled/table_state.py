@@ -197,7 +197,7 @@ def overlaps(run: Any, txn: Any, slot: int, t: int, record: Any, place: int) -> 
 
 @jit
 def review(run: Any, txn: Any, slot: int, t: int) -> Any:
-    """Review the snapshots since the start, newest first; an operation that does not validate reviews none."""
+    """Review the snapshots since the start, newest first, if the operation validates."""
     mine = touched_at(run, slot, t)
     table = base_table(run, txn, mine.table)
     traits = traits_at(run, txn.cls, txn.operation)
