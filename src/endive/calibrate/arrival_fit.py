@@ -101,8 +101,8 @@ def _periodic(times_ms: Floats, zero_ms: float, end_ms: float) -> Process | None
 def _interval(times_ms: Floats) -> float | None:
     """Find the interval that explains the times better than random commits: a round interval, or any other.
 
-    The likelihood is penalized by the number of candidates, because one of many fits by chance. A multiple of a round interval has
-    to fit better than a round interval, and any other interval much better.
+    The likelihood is penalized by the number of candidates, because one of many fits by chance. A multiple of a round interval must
+    fit better than a round interval, and any other interval must fit much better.
     """
     gaps = np.diff(times_ms)
     mean = float(gaps.mean())
@@ -262,8 +262,8 @@ AS_AT_RANDOM = 200
 class Loop:
     """Writers in a closed loop: each thinks for ``think_ms`` on average, commits, and starts again.
 
-    ``fewest`` and ``most`` bound their number; ``most`` is None if random arrivals are possible. ``certain`` is true if a closed
-    loop is far more likely than random arrivals.
+    ``fewest`` and ``most`` bound the number of writers; ``most`` is None if random arrivals are possible. ``certain`` is true if a
+    closed loop is far more likely than random arrivals.
     """
 
     clients: int
@@ -326,8 +326,8 @@ def find_loop_by_overlap(times_ms: Floats, durations_ms: Floats, failing: float 
     """Find a closed loop from the ends and durations of commits; None if there are too few commits.
 
     ``failing`` is the fraction of failed operations, which were also in flight but have no report. A successful operation makes at
-    most ``most_attempts`` attempts, and each attempt except the last loses the race to another commit. Hence about that number of
-    commits are in flight at most, even with random arrivals, and only a smaller number indicates a closed loop.
+    most ``most_attempts`` attempts, and each attempt except the last loses the race to another commit. Hence at most about
+    ``most_attempts`` commits are in flight even with random arrivals, and only a smaller number indicates a closed loop.
     """
     span = float(times_ms[-1] - times_ms[0]) if len(times_ms) else 0.0
     if len(times_ms) < _LEAST or span <= 0.0:

@@ -187,8 +187,8 @@ def read_measurements(
 ) -> Measurements:
     """Read latencies from files.
 
-    ``columns`` sets the columns (operation, latency, size, status) and the unit that are not to be inferred; ``operation``
-    is the operation of all rows if there is no column for it; ``renamed`` maps names in the files to those of ``OPERATIONS``.
+    ``columns`` sets the columns (operation, latency, size, status) and the unit, which are otherwise inferred; ``operation``
+    is the operation of all rows if no column contains it; ``renamed`` maps names in the files to those of ``OPERATIONS``.
     Raises InputError.
     """
     by_operation: dict[str, list[tuple[float, float | None]]] = {}

@@ -59,7 +59,7 @@ class Catalog(ABC):
         """
 
     def observe(self, timestamp_ms: float) -> CatalogSnapshot:
-        """Return the state that a request to the object store observes at this time. Required by declarative protocols."""
+        """Return the state that a request to the object store observes at ``timestamp_ms``. Required by declarative protocols."""
         raise NotImplementedError(f"{type(self).__name__} does not support declarative protocols")
 
     def publish(self, version: int) -> None:

@@ -48,8 +48,8 @@ class Choice:
 def choose_engine(config: SimulationConfig, *, among_many: bool = False) -> Choice:
     """Choose the engine of a run.
 
-    A run waits for the compilation of a kernel if the reference engine would take longer, or if it is one of many runs that need
-    the kernel.
+    A run waits for the compilation of a kernel if the reference engine would take longer, or if many runs need the
+    kernel.
 
     Raises:
         EngineError: If the requested engine cannot run the configuration.
@@ -98,8 +98,8 @@ __all__ = ["EngineError", "Simulation"]
 class Simulation:
     """Simulation run.
 
-    ``run`` keeps all rows; ``stream`` forwards them in batches and keeps none. Both may be called again, with the same result. The
-    engine is chosen once, when ``choice`` is first read.
+    ``run`` keeps all rows; ``stream`` forwards the rows in batches and does not keep them. Both may be called again, with the same
+    result. The engine is chosen once, when ``choice`` is first read.
 
     Args:
         config: Configuration of the run.

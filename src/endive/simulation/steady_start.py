@@ -123,8 +123,8 @@ class _Half:
 class _Gaps:
     """Minimum time between two commits to one table, from median latencies.
 
-    Each commit builds on the metadata of the previous commit: metadata and manifest list are read and written, then the pointer is
-    swapped. A service writes the metadata itself and may commit several requests at once.
+    Each commit builds on the metadata of the previous commit: metadata and manifest list are read and written, then the commit
+    pointer is replaced. A service writes the metadata itself and may commit several requests at once.
     """
 
     config: SimulationConfig

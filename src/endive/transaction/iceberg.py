@@ -1,7 +1,7 @@
 """Commit protocol of Iceberg's Java library (commit path ``iceberg``).
 
 Differences from ``lifecycle``: every attempt starts with a refresh and validation, so the first attempt also validates commits made
-while the job ran; later attempts reuse the manifests of the first one; and the reads of validation depend on the concurrent
+while the job ran; later attempts reuse the manifests of the first; and the reads of validation depend on the concurrent
 snapshots and their kinds (``endive.table``).
 
     attempt:  read the catalog; for each table: (read its metadata, if it has changed), (validate, sequentially),

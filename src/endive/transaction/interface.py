@@ -83,7 +83,7 @@ class Transaction(ABC):
         self.backoff_state_ms: float | None = None
         """Backoff state that the writer keeps between transactions, or None."""
         self.job: Job | None = None
-        """Job with several commits that the transaction belongs to, or None."""
+        """Job with several commits to which the transaction belongs, or None."""
         self.lifecycle: Lifecycle | None = None
         """Progress of the transaction; set by ``execute``."""
 
@@ -130,7 +130,7 @@ class Transaction(ABC):
         """Return whether a real conflict fails the attempt; the policy then aborts, merges or restarts."""
 
     def get_per_attempt_cost(self, ml_append_mode: bool) -> ConflictCost:
-        """Return the cost of an attempt that writes manifests, which are the first attempt and each attempt after an overlap.
+        """Return the cost of the first attempt, or of an attempt after an overlap; only these attempts write manifests.
 
         For each written table the attempt reads the manifest list, writes a manifest and writes the manifest list. With ML+ it
         appends to the manifest list, which is not part of this cost. If only some tables overlap, the cost is proportional to their

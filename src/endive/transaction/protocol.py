@@ -30,9 +30,9 @@ SERVICE_POINTS = frozenset({"insert", "ratify"})
 class ProtocolStep:
     """Requests of one kind in a phase of a transaction.
 
-    Their number is ``count`` plus each ``per_`` factor times its quantity, rounded down. The quantities are the versions that the
-    client learns about in the same phase, its failed attempts so far, the data files of the tables, and the log entries since the
-    last checkpoint.
+    The number of requests is ``count`` plus each ``per_`` factor times its quantity, rounded down. The quantities are the versions
+    that the client learns about in the same phase, its failed attempts so far, the data files of the tables, and the log entries
+    since the last checkpoint.
     """
 
     operation: StepOperation
