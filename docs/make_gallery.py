@@ -84,7 +84,8 @@ STUDIES = (
         "CAS, append, ML+, inlining",
         "catalogs_latency",
         "Inlined table metadata and appending to manifest lists (ML+) each reduce latency slightly. A log increases latency "
-        "compared with compare-and-swap: late appends are sent again, and the client reads the log to learn the outcome.",
+        "compared with compare-and-swap: an append is sent again if the log has grown in the meantime, and the client reads "
+        "the log to learn the outcome.",
     ),
     Study(
         "inlining",
@@ -116,20 +117,21 @@ STUDIES = (
         "uncommittable",
         "Load at which overwrites no longer commit",
         "answer",
-        "The rate of appends above which fewer than 95% of overwrites commit, if every append overlaps with them.",
+        "This search finds the rate of appends above which fewer than 95% of overwrites commit, if every append overlaps with "
+        "them.",
     ),
     Study(
         "uncommittable_iceberg",
         "The same load on Iceberg's commit path",
         "answer",
-        "The rate of appends for a serializable overwrite of a partition without other writers. Validation still reads every "
-        "manifest list.",
+        "This search finds the same rate for a serializable overwrite of a partition without other writers. Validation still "
+        "reads every manifest list.",
     ),
     Study(
         "retries_where",
         "Client retries, server retries, group commit",
         "question",
-        "At 16 appends per second to one table, a third of the load commits with client retries. Server retries increase "
+        "With client retries, one third of the transactions commit at 16 appends/s to one table. Server retries increase "
         "the load of the server. Group commit, which commits all waiting appends together, sustains the whole load.",
     ),
     Study(
