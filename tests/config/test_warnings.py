@@ -50,7 +50,7 @@ def test_an_hour_of_work_every_quarter_of_an_hour(arrivals: dict[str, Any], effe
 
 def test_too_few_of_a_class_to_judge_it() -> None:
     found = answer(workload__ingest__rate=0.001)
-    assert found["too_few"].startswith("workload.ingest: about 4 transactions of ingest are submitted per run")
+    assert found["too_few"].startswith("workload.ingest: about 4 ingest transactions are submitted per run")
     assert "simulation.duration_ms to 5.5" in found["too_few"]
     closed = {"loop": {"closed": {"clients": 1, "think_time": {"distribution": "fixed", "value": 1e9}}, "operation": "fast_append"}}
     assert "too_few" not in answer(workload=closed)
@@ -76,7 +76,7 @@ def test_pyiceberg_whose_release_no_one_named() -> None:
     """It retries since 0.12 only, and then four times; the default of the key is neither."""
     code = "pyiceberg_retries"
     assert answer(transaction__commit_path="pyiceberg")[code].startswith(
-        "`workload.ingest.retry` is not set, so a transaction of ingest retries 10 times. PyIceberg retries commits since 0.12: "
+        "`workload.ingest.retry` is not set, so each ingest transaction retries 10 times. PyIceberg retries commits since 0.12: "
     )
     for given in ({"transaction__retry": 0}, {"workload__ingest__retry": 0}, {"transaction__retry_policy": "iceberg"}):
         assert code not in answer(transaction__commit_path="pyiceberg", **given)

@@ -138,14 +138,14 @@ def test_the_class_that_cannot_commit_is_named_with_its_threshold() -> None:
     points += [{"x": x, "workload_class": "ingest", "experiment": f"study-{i}"} for i, (x, _) in enumerate(upkeep)]
     answer = answer_study(made_up(points))
     assert answer[-2] == (
-        "No transaction of upkeep commits at 8 ingest transactions/s; success falls below 99% at 2.83 ingest transactions/s."
+        "No upkeep transactions commit at 8 ingest transactions/s; success falls below 99% at 2.83 ingest transactions/s."
     )
     assert answer[-1] == "At least 99% of ingest transactions commit in all configurations."
 
 
 def test_a_class_of_which_nothing_has_entered() -> None:
     points = [{"workload_class": name, "success_rate": success} for name, success in (("all", 1.0), ("a", 1.0), ("b", None))]
-    assert "No transaction of b started committing in the measured window." in answer_study(made_up(points))
+    assert "No b transaction started committing in the measured window." in answer_study(made_up(points))
 
 
 def test_classes_are_passed_over_where_there_is_one() -> None:

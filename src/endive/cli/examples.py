@@ -115,7 +115,7 @@ def run(
     master: MasterOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Run an example from end to end: simulate, measure, draw the figures and print the answer."""
+    """Run an example end to end: simulate, measure, draw the figures and print the findings."""
     with command(json) as output:
         example = find_example(name)
         quick = example.has_quick_form and not full

@@ -108,7 +108,7 @@ def show(
 def verify(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
     """Check that all runs are complete and consistent: checksums of results, invariants of rows, counts in summaries.
 
-    Also compare configurations with the parameters of their runs and studies with their plans, and check the checksums of metrics.
+    Also verify that each configuration matches the parameters of its runs, each study its plan, and the metrics their checksums.
     For a study packed by `endive pack`, check the checksums of all files.
     """
     with command(json) as output:

@@ -51,7 +51,7 @@ def report(
     ship_code: ShipOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Write a report: one HTML file with the answer, interactive figures, their data and their provenance.
+    """Write a report: one HTML file with the findings, interactive figures, their data and their provenance.
 
     Runs that are not measured yet are measured first. The file needs no network and no other file.
     """

@@ -71,7 +71,7 @@ def _overlaps(document: Document) -> Iterator[ConfigWarning]:
             yield ConfigWarning(
                 "overlaps_itself",
                 cls.key("runtime"),
-                f"a transaction{_class_suffix(cls)} takes {format_duration(takes)} on average and one starts every "
+                f"{_each(cls)} takes {format_duration(takes)} on average and one starts every "
                 f"{format_duration(every)}, so {effect}. Use a longer interval or a shorter runtime.",
             )
 
@@ -119,22 +119,27 @@ def _too_few(document: Document) -> Iterator[ConfigWarning]:
             longer = document.simulation.duration_ms * FEWEST / expected if expected > 0.0 else None
             needed = "" if longer is None else f"set simulation.duration_ms to {format_duration(longer)}, or run more seeds"
             hint = f" For at least {FEWEST} transactions, {needed}." if needed else ""
-            message = f"{_about(expected, _class_suffix(cls))} submitted per run, which is too few to estimate success.{hint}"
+            message = f"{_about(expected, _class_prefix(cls))} submitted per run, which is too few to estimate success.{hint}"
             key = f"transaction.{INTER_ARRIVAL.key}" if cls.own is None else f"workload.{cls.name}"
             yield ConfigWarning("too_few", key, message)
 
 
-def _about(expected: float, suffix: str) -> str:
+def _about(expected: float, prefix: str) -> str:
     """Describe the expected number of transactions."""
     number = round(expected)
     if number == 0:
-        return f"fewer than one transaction{suffix} is"
-    return f"about {number} transaction{suffix} is" if number == 1 else f"about {number} transactions{suffix} are"
+        return f"fewer than one {prefix}transaction is"
+    return f"about {number} {prefix}transaction is" if number == 1 else f"about {number} {prefix}transactions are"
 
 
-def _class_suffix(cls: ResolvedClass) -> str:
-    """Return `` of CLASS``, or an empty string if there are no classes."""
-    return "" if cls.own is None else f" of {cls.name}"
+def _class_prefix(cls: ResolvedClass) -> str:
+    """Return ``CLASS ``, or an empty string if there are no classes."""
+    return "" if cls.own is None else f"{cls.name} "
+
+
+def _each(cls: ResolvedClass) -> str:
+    """Return ``each CLASS transaction``, or ``each transaction`` if there are no classes."""
+    return f"each {_class_prefix(cls)}transaction"
 
 
 def _never_conflicts(document: Document) -> Iterator[ConfigWarning]:
@@ -173,7 +178,7 @@ def _client_retries(document: Document) -> Iterator[ConfigWarning]:
             yield ConfigWarning(
                 "pyiceberg_retries",
                 cls.key("retry"),
-                f"is not set, so a transaction{_class_suffix(cls)} retries {cls.settings.retry} times. {PYICEBERG.client} retries "
+                f"is not set, so {_each(cls)} retries {cls.settings.retry} times. {PYICEBERG.client} retries "
                 f"commits since 0.12: set retry_policy = {RETRY_POLICY!r} for it (4 retries), or retry = 0 for older releases.",
             )
 

@@ -194,7 +194,7 @@ def describe(observation: Observation) -> list[str]:
     ]
     inexact = [(phase, step) for phase, steps in observation.steps.items() for step in steps if not step.is_exact]
     if not inexact:
-        lines.append("Exact: the number of requests of every kind, in every phase of every observed commit.")
+        lines.append("Exact: the protocol gives the number of requests of every kind, in every phase of every observed commit.")
     for phase, step in inexact:
         name = " ".join(part for part in step.token if part)
         lines.append(

@@ -401,7 +401,7 @@ def _describe_classes(study: Study) -> Iterator[str]:
         rows = [row for row in _select_rows(study, name) if is_known(row["success_high"])]
         lowest = min(rows, key=lambda row: row["success_high"], default=None)
         if lowest is None:
-            failing.append((0.0, [f"No transaction of {name} started committing in the measured window."]))
+            failing.append((0.0, [f"No {name} transaction started committing in the measured window."]))
         elif lowest["success_high"] >= LEAST_SUCCESS:
             committing.append(name)
         elif not study.has_load and any(row["success_high"] >= LEAST_SUCCESS for row in rows):
@@ -443,8 +443,8 @@ def _contrast_class(study: Study, name: str, rows: list[Row]) -> list[str]:
 
 def _describe_failing(study: Study, name: str, rows: list[Row], lowest: Row) -> str:
     where = "" if len(_select_totals(study)) == 1 else _locate(study, lowest)
-    share = "No transaction" if lowest["success_high"] == 0.0 else f"Only {_format_success(lowest)}"
-    finding = f"{share} of {name} {'commits' if lowest['success_high'] == 0.0 else 'transactions commit'}{where}"
+    share = "No" if lowest["success_high"] == 0.0 else f"Only {_format_success(lowest)} of"
+    finding = f"{share} {name} transactions commit{where}"
     if not study.has_load:
         return f"{finding}."
     own = sorted((row for row in rows if row["series"] == lowest["series"]), key=lambda row: row["x"])

@@ -145,7 +145,12 @@ def describe_windows(loads: Sequence[Sequence[RunMetrics]]) -> list[str]:
     drifts = [describe_drift([run.select(ALL, ALL) for run in runs]) for runs in loads]
     warnings = [warning for warning in drifts if warning is not None]
     return (
-        [excluded, f"At {len(warnings)} of {len(loads)} loads, {warnings[0][:1].lower()}{warnings[0][1:]}"]
+        [
+            excluded,
+            warnings[0]
+            if len(warnings) == len(loads)
+            else f"At {len(warnings)} of {len(loads)} loads, {warnings[0][:1].lower()}{warnings[0][1:]}",
+        ]
         if warnings
         else [excluded]
     )
