@@ -41,7 +41,7 @@ def test_an_hour_of_work_every_quarter_of_an_hour(arrivals: dict[str, Any], effe
     job = {**arrivals, "operation": "fast_append", "runtime": {"distribution": "fixed", "value": 3_600_000.0}}
     found = answer(workload={"job": job}, simulation__duration_ms=36_000_000.0)
     assert found["overlaps_itself"] == (
-        f"workload.job.runtime: a transaction of job takes 1 h on average and one starts every 15 min, so {effect}. "
+        f"workload.job.runtime: each job transaction takes 1 h on average and one starts every 15 min, so {effect}. "
         "Use a longer interval or a shorter runtime."
     )
     job["runtime"] = {"distribution": "fixed", "value": 600_000.0}
