@@ -126,6 +126,7 @@ def test_nothing_is_found_without_failures() -> None:
 def test_a_client_is_named_by_its_process_from_its_first_request_on() -> None:
     names = ClientNames()
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
-        names.connection_opened(client.getsockname()[1], server.getsockname()[1])
-        assert names.name(client.getsockname()[1]) == f"pid:{os.getpid()}"
+        connection = client.getsockname()[1], server.getsockname()[1]
+        names.connection_opened(connection)
+        assert names.name(connection) == f"pid:{os.getpid()}"
     names.close()

@@ -8,6 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Queue
 
+from endive.lab.exchange import Connection
+
 _PROCESSES = Path("/proc")
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 
@@ -19,28 +21,28 @@ class ClientNames:
     """
 
     def __init__(self) -> None:
-        self._names: dict[int, str] = {}
-        self._asked: Queue[tuple[int, str] | None] = Queue()
+        self._names: dict[Connection, str] = {}
+        self._asked: Queue[tuple[Connection, str] | None] = Queue()
         self._processes: dict[int, None] = {}
         self._thread = threading.Thread(target=self._find_processes, daemon=True, name="endive-lab-clients")
         self._thread.start()
 
-    def connection_opened(self, client_port: int, server_port: int) -> None:
+    def connection_opened(self, connection: Connection) -> None:
         """Find the process of a new connection: immediately (less than 1 ms) if it has other connections, or in the thread."""
-        self._names[client_port] = f"port:{client_port}"
-        inode = _socket_inode(client_port, server_port)
+        self._names[connection] = _port_name(connection)
+        inode = _socket_inode(connection)
         if inode is None:
             return
         process = _owner(inode, list(self._processes))
         if process is not None:
-            self._names[client_port] = f"pid:{process}"
+            self._names[connection] = f"pid:{process}"
         else:
-            self._asked.put((client_port, inode))
+            self._asked.put((connection, inode))
 
-    def name(self, client_port: int) -> str:
+    def name(self, connection: Connection) -> str:
         """Return the name of the client of a connection, after the lookups in progress."""
         self._asked.join()
-        return self._names.get(client_port, f"port:{client_port}")
+        return self._names.get(connection, _port_name(connection))
 
     def close(self) -> None:
         """End the lookups."""
@@ -49,14 +51,18 @@ class ClientNames:
 
     def _find_processes(self) -> None:
         while (asked := self._asked.get()) is not None:
-            client_port, inode = asked
+            connection, inode = asked
             others = sorted((int(path.name) for path in _PROCESSES.iterdir() if path.name.isdigit()), reverse=True)
             process = _owner(inode, others)
             if process is not None:
                 self._processes[process] = None
-                self._names[client_port] = f"pid:{process}"
+                self._names[connection] = f"pid:{process}"
             self._asked.task_done()
         self._asked.task_done()
+
+
+def _port_name(connection: Connection) -> str:
+    return f"port:{connection[0]}"
 
 
 def _owner(inode: str, processes: Iterable[int]) -> int | None:
@@ -72,9 +78,9 @@ def _open_files(process: int) -> Iterator[str]:
                 yield str(path.readlink())
 
 
-def _socket_inode(client_port: int, server_port: int) -> str | None:
-    """Return the inode of the socket with the local port of the client."""
-    ends = f":{client_port:04X}", f":{server_port:04X}"
+def _socket_inode(connection: Connection) -> str | None:
+    """Return the inode of the client's socket."""
+    ends = [f":{port:04X}" for port in connection]
     for table in _TABLES:
         with suppress(OSError):
             for line in table.read_text(encoding="ascii").splitlines()[1:]:

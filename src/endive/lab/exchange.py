@@ -19,6 +19,10 @@ _BODY_S = 60.0
 """Time limit for the body of a request."""
 
 
+Connection = tuple[int, int]
+"""Ports of the client and of the server. A client may use one port for a connection to each server."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """A request with its complete body. Names of headers are in lower case; ``arrived_s`` is a time of the event loop."""
@@ -29,7 +33,7 @@ class Request:
     headers: Mapping[str, str]
     body: bytes
     arrived_s: float
-    connection: int
+    connection: Connection
     client: str = ""
     """Name of the client by its credentials; empty for shared credentials."""
 
@@ -109,13 +113,15 @@ class LabApp:
 
     Args:
         handlers: Servers by port.
-        close: Function that closes a connection by the port of the client.
+        close: Function that closes a connection.
         record: Function that records requests.
         memory_bytes: Maximum size of the bodies of all requests in flight.
 
     """
 
-    def __init__(self, handlers: Mapping[int, Handler], close: Callable[[int], None], record: Record, memory_bytes: int) -> None:
+    def __init__(
+        self, handlers: Mapping[int, Handler], close: Callable[[Connection], None], record: Record, memory_bytes: int
+    ) -> None:
         self._handlers = handlers
         self._close = close
         self._record = record
@@ -170,10 +176,8 @@ class _BodyError(Exception):
 def _head(scope: Scope) -> Request:
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
-    client = scope["client"]
-    return Request(
-        scope["method"], scope["path"], query, headers, b"", asyncio.get_running_loop().time(), client[1] if client else 0
-    )
+    connection = scope["client"][1], scope["server"][1]
+    return Request(scope["method"], scope["path"], query, headers, b"", asyncio.get_running_loop().time(), connection)
 
 
 async def _body(receive: Receive, most_bytes: int, headers: Mapping[str, str], hold: Callable[[int], None]) -> bytes | None:

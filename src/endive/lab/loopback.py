@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from endive.lab.exchange import Handler, LabApp, Record
+from endive.lab.exchange import Connection, Handler, LabApp, Record
 
 LOOPBACK = "127.0.0.1"
 _POLL_S = 0.01
@@ -41,7 +41,7 @@ def serve_in_thread(
     servers: Mapping[socket.socket, Handler],
     record: Record,
     memory_bytes: int,
-    opened: Callable[[int, int], None] = lambda client, port: None,
+    opened: Callable[[Connection], None] = lambda connection: None,
 ) -> Iterator[asyncio.AbstractEventLoop]:
     """Serve until the block ends, and yield the event loop of the servers.
 
@@ -49,12 +49,12 @@ def serve_in_thread(
         servers: Server for each listening socket.
         record: Function that records requests.
         memory_bytes: Maximum size of the bodies of all requests in flight.
-        opened: Function that is called with the ports of client and server of each new connection.
+        opened: Function that is called with each new connection.
 
     """
-    transports: dict[int, asyncio.Transport] = {}
+    transports: dict[Connection, asyncio.Transport] = {}
 
-    class Connection(H11Protocol):
+    class LabProtocol(H11Protocol):
         """Connection that the lab can close without a response."""
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -65,24 +65,25 @@ def serve_in_thread(
                 return
             assert self.client is not None
             assert self.server is not None
-            self.lab_port = self.client[1]
-            transports[self.lab_port] = transport
-            opened(self.client[1], self.server[1] or 0)
+            assert self.server[1] is not None
+            self.connection = self.client[1], self.server[1]
+            transports[self.connection] = transport
+            opened(self.connection)
 
         def connection_lost(self, exc: Exception | None) -> None:
             """Remove the connection."""
-            transports.pop(getattr(self, "lab_port", 0), None)
+            transports.pop(getattr(self, "connection", (0, 0)), None)
             super().connection_lost(exc)
 
-    def close(client_port: int) -> None:
-        transport = transports.get(client_port)
+    def close(connection: Connection) -> None:
+        transport = transports.get(connection)
         if transport is not None:
             transport.abort()
 
     handlers = {listener.getsockname()[1]: handler for listener, handler in servers.items()}
     config = uvicorn.Config(
         LabApp(handlers, close, record, memory_bytes),
-        http=Connection,
+        http=LabProtocol,
         ws="none",
         log_level="critical",
         access_log=False,

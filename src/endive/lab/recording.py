@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from endive.lab import LabError
 from endive.lab.behavior import OTHER, object_kind
-from endive.lab.exchange import CATALOG, COMMIT, LOAD, Event, Request
+from endive.lab.exchange import CATALOG, COMMIT, LOAD, Connection, Event, Request
 from endive.lab.objects import IF_MATCH, IF_NONE_MATCH
 from endive.output_files import whole_file, write_text
 
@@ -81,9 +81,9 @@ class Recording:
 
     """
 
-    def __init__(self, name: Callable[[int], str]) -> None:
+    def __init__(self, name: Callable[[Connection], str]) -> None:
         self._name = name
-        self._rows: list[tuple[float, float, int | str, Event]] = []
+        self._rows: list[tuple[float, float, Connection | str, Event]] = []
         self._reports: list[dict[str, Any]] = []
         self._start_s: float | None = None
         self._lock = threading.Lock()
@@ -117,7 +117,7 @@ class Recording:
             rows = self._rows[start:]
         return [RecordedRequest(begin * 1e3, end * 1e3, self._named(client), event) for begin, end, client, event in rows]
 
-    def _named(self, client: int | str) -> str:
+    def _named(self, client: Connection | str) -> str:
         return client if isinstance(client, str) else self._name(client)
 
     def reports(self) -> list[dict[str, Any]]:

@@ -128,7 +128,7 @@ def commit_rival(lab: Lab, identifier: Identifier, rival: str, operation: str) -
     event = Event(
         CATALOG, COMMIT, name_of(identifier), 200, "ok", state.version, len(state.content), commit.operation, commit.snapshot_id
     )
-    request = Request("POST", "", {}, {}, b"", now_s, 0, f"rival:{rival}")
+    request = Request("POST", "", {}, {}, b"", now_s, (0, 0), f"rival:{rival}")
     lab.recording.record(request, event, asyncio.get_running_loop().time())
     return True
 
