@@ -1,4 +1,4 @@
-"""Environment of all tests, and the summary at their end."""
+"""Environment of all tests."""
 
 from __future__ import annotations
 
@@ -6,9 +6,20 @@ import os
 import signal
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 
-from tests.fresh_seed import VARIABLE, fresh_seed
+hypothesis.settings.register_profile(
+    "suite",
+    derandomize=True,  # the same examples in every run; `make fuzz-engines` draws others
+    deadline=None,  # the first example compiles a kernel
+    suppress_health_check=[
+        hypothesis.HealthCheck.too_slow,
+        hypothesis.HealthCheck.data_too_large,
+        hypothesis.HealthCheck.filter_too_much,
+    ],
+)
+hypothesis.settings.load_profile("suite")
 
 
 def pytest_configure() -> None:
@@ -28,8 +39,3 @@ def shared_kernels() -> Iterator[None]:
 
     with sharing_kernels():
         yield
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the seed of the random configurations of this commit."""
-    terminalreporter.write_line(f"configurations of this commit: {VARIABLE}={fresh_seed()}")

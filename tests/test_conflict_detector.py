@@ -135,7 +135,7 @@ class TestPartitionOverlap:
     def test_it_needs_no_randomness(self) -> None:
         assert self.detector.bind(Stream(run_key(1))) is self.detector
 
-    @settings(derandomize=True, deadline=None, max_examples=200)
+    @settings(max_examples=200)
     @given(
         st.lists(st.tuples(*[st.integers(0, 2)] * PARTITIONS), min_size=3, max_size=3),
         st.dictionaries(st.integers(0, 2), st.frozensets(st.integers(0, PARTITIONS - 1)), min_size=1),

@@ -88,7 +88,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         read_toml(tmp_path / "a\x00b")
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     st.recursive(
         st.none() | st.integers() | st.text(max_size=5),

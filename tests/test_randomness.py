@@ -43,7 +43,7 @@ class TestStream:
             assert stream.draws == offset + count
             assert stream.random_sample() == single[offset + count]
 
-    @settings(derandomize=True, deadline=None, max_examples=200)
+    @settings(max_examples=200)
     @given(keys, st.lists(st.integers(0, 80), max_size=40))
     def test_any_mixture_of_single_and_largest_draws_walks_the_same_stream(self, key: int, counts: list[int]) -> None:
         stream, index = Stream(key), 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from endive.analysis.history_check import check_counts, check_history, rules_of, wrong_outcomes
@@ -27,12 +27,7 @@ def history_of(tree: dict[str, Any]) -> tuple[list[Row], list[Row]]:
     return [row for batch in rows for row in batch.to_pylist()], [event for batch in events for event in batch.to_pylist()]
 
 
-@settings(
-    max_examples=120,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
-)
+@settings(max_examples=120)
 @given(st.one_of(documents(), failing_documents(), service_documents(), committer_documents(), protocol_documents()))
 def test_nothing_is_wrong_with_any_run(tree: dict[str, Any]) -> None:
     """Failures, services that retry, lock and group commits, committers, several tables: all of it."""

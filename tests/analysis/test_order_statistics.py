@@ -77,7 +77,7 @@ def test_a_common_value_takes_at_most_two_further_passes() -> None:
     assert ranks_of(CountedValues(1, most_collected=100), sets, mixed, asked) == ([(61.0, earlier)], 3)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.floats(0.0, 1e9), min_size=1, max_size=200), st.lists(st.floats(0.0, 1e9), max_size=20), st.integers(0, 60))
 def test_any_values_and_limits(numbers: list[float], limits: list[float], most_collected: int) -> None:
     values, bounds = np.array(numbers), np.sort(np.array(limits, np.float64))

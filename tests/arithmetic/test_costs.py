@@ -52,7 +52,7 @@ class TestBackoff:
     def test_a_multiplier_of_one_is_a_constant_backoff(self) -> None:
         assert {backoff_ms(retry, 25.0, 1.0, 5000.0, 0.0, 0.5) for retry in range(1, 30)} == {25.0}
 
-    @settings(derandomize=True, deadline=None, max_examples=300)
+    @settings(max_examples=300)
     @given(st.integers(1, 100), st.floats(0.1, 1e4), st.floats(1.0, 10.0), st.floats(0.1, 1e5), st.floats(0.0, 1.0), unit)
     def test_it_lies_within_the_jitter_of_the_capped_value(
         self, retry: int, base_ms: float, multiplier: float, max_ms: float, jitter: float, u: float
@@ -75,7 +75,7 @@ class TestCounts:
         assert np.mean(counts) == pytest.approx(mean, abs=1e-12)
         assert set(counts) <= {int(mean), int(mean) + 1}
 
-    @settings(derandomize=True, deadline=None, max_examples=200)
+    @settings(max_examples=200)
     @given(st.floats(0.0, 50.0))
     def test_a_fractional_count_has_any_mean(self, mean: float) -> None:
         counts = [fractional_count(mean, u) for u in uniform_grid(200)]
@@ -88,7 +88,7 @@ class TestCounts:
     def test_a_whole_count_rounds_and_is_clamped(self, value: float, expected: int) -> None:
         assert whole_count(value, 1, 10) == expected
 
-    @settings(derandomize=True, deadline=None, max_examples=200)
+    @settings(max_examples=200)
     @given(st.floats(-1e6, 1e6), st.integers(0, 20), st.integers(0, 20))
     def test_a_whole_count_is_the_nearest_within_bounds(self, value: float, low: int, extra: int) -> None:
         count = whole_count(value, low, low + extra)
@@ -125,7 +125,7 @@ class TestMoments:
     ) -> None:
         assert failed_answer_ms(effect_ms, failed_ms) == expected_ms
 
-    @settings(derandomize=True, deadline=None, max_examples=100)
+    @settings(max_examples=100)
     @given(latencies, latencies)
     def test_a_failure_answers_at_the_later_of_both_moments(self, effect_ms: float, failed_ms: float) -> None:
         assert failed_answer_ms(effect_ms, failed_ms) == max(effect_ms, failed_ms)
@@ -138,7 +138,7 @@ class TestLowerBound:
     def test_it_finds_the_item_that_covers_x_and_stays_in_range(self, x: float, expected: int) -> None:
         assert lower_bound([0.0, 1.0, 3.0, 6.0], 3, x) == expected
 
-    @settings(derandomize=True, deadline=None, max_examples=300)
+    @settings(max_examples=300)
     @given(weights, st.floats(-1.0, 1.2))
     def test_it_agrees_with_bisection(self, masses: list[float], share: float) -> None:
         sums = cumulative(masses)
@@ -168,7 +168,7 @@ def pick_by_scan(sums: list[float], n: int, chosen: list[int], u: float) -> int:
 
 
 class TestPick:
-    @settings(derandomize=True, deadline=None, max_examples=500)
+    @settings(max_examples=500)
     @given(st.data(), weights, unit)
     def test_it_never_takes_a_chosen_item_and_stays_in_range(self, data: st.DataObject, masses: list[float], u: float) -> None:
         n = len(masses)

@@ -56,7 +56,7 @@ class TestKeyedDraws:
     def test_a_uniform_is_made_of_the_upper_52_bits(self) -> None:
         assert keyed_uniform(0, 1) == ((0xE220A8397B1DCDAF >> 12) + 0.5) * 2.0**-52
 
-    @settings(derandomize=True, deadline=None, max_examples=300)
+    @settings(max_examples=300)
     @given(keys, st.integers(0, 2**40))
     def test_uniforms_lie_in_the_open_unit_interval(self, key: int, index: int) -> None:
         assert SMALLEST <= keyed_uniform(key, index) <= 1.0 - SMALLEST
@@ -68,7 +68,7 @@ class TestKeyedDraws:
         assert mix64(ones_key) == MASK
         assert keyed_uniform(ones_key, 0) == 1.0 - SMALLEST < 1.0
 
-    @settings(derandomize=True, deadline=None, max_examples=100)
+    @settings(max_examples=100)
     @given(keys, st.integers(0, 1000), st.integers(1, 40))
     def test_the_largest_uniform_is_that_of_the_single_draws(self, key: int, index: int, count: int) -> None:
         assert largest_uniform(key, index, count) == max(keyed_uniform(key, index + i) for i in range(count))
@@ -77,7 +77,7 @@ class TestKeyedDraws:
         assert name_key("default") == 0xA2B3A61B7BB098FE
         assert name_key("default") != name_key("Default")
 
-    @settings(derandomize=True, deadline=None, max_examples=200)
+    @settings(max_examples=200)
     @given(keys, st.integers(0, 10_000), st.integers(0, 10_000))
     def test_words_below_one_key_give_different_keys(self, key: int, one: int, other: int) -> None:
         assert (derive(key, one) == derive(key, other)) == (one == other)
@@ -121,7 +121,7 @@ class TestNormalQuantile:
         exact = np.array([exact_normal_quantile(u) for u in ACROSS_SCALES])
         np.testing.assert_allclose(ours, exact, rtol=0.0, atol=1e-9)
 
-    @settings(derandomize=True, deadline=None, max_examples=500)
+    @settings(max_examples=500)
     @given(uniforms)
     def test_the_table_agrees_with_scipy_anywhere(self, u: float) -> None:
         assert abs(normal_quantile(u, QUANTILES) - stats.norm.ppf(u)) < 1e-9
@@ -137,7 +137,7 @@ class TestNormalQuantile:
     def test_the_outermost_uniforms_of_a_stream_are_in_the_table(self, u: float) -> None:
         assert normal_quantile(u, QUANTILES) == pytest.approx(stats.norm.ppf(u), abs=1e-9)
 
-    @settings(derandomize=True, deadline=None, max_examples=500)
+    @settings(max_examples=500)
     @given(uniforms)
     def test_it_is_antisymmetric_about_one_half(self, u: float) -> None:
         assert normal_quantile(1.0 - u, QUANTILES) == -normal_quantile(u, QUANTILES)
@@ -177,7 +177,7 @@ class TestQuantile:
         assert all(low <= high for low, high in pairwise(values))
         assert (values[0] < values[-1]) == (kind != FIXED and a != b)
 
-    @settings(derandomize=True, deadline=None, max_examples=500)
+    @settings(max_examples=500)
     @given(st.sampled_from(KINDS), uniforms, uniforms)
     def test_a_larger_uniform_never_gives_a_smaller_value(
         self, case: tuple[int, float, float, Callable[[float], float]], one: float, other: float

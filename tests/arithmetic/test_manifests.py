@@ -6,14 +6,13 @@ from dataclasses import asdict
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from endive.arithmetic.manifests import ALL_MANIFESTS, counts_after, hits_of, mean_size, merge_bins, merged_away, merged_size
 from endive.table import OPERATION_FACTS, OperationSettings, TableFiles, TableModel, traits_of
 
 
-@settings(derandomize=True, deadline=None)
 @given(st.integers(0, 500), st.integers(1, 50_000), st.integers(2, 120), st.integers(1, 10_000_000))
 def test_bins_hold_all_manifests_and_merging_leaves_at_least_one(count: int, mean: int, least: int, target: int) -> None:
     bins, per_bin, newest = merge_bins(count, count * mean, least, target)

@@ -24,7 +24,7 @@ from endive.catalog import (
 from tests.interleave import Steps, fixed_provider, interleave, latency_of, seen_through
 
 PARTITIONS = 3
-EXAMPLES = settings(derandomize=True, deadline=None, max_examples=150)
+EXAMPLES = settings(max_examples=150)
 
 
 @dataclass(frozen=True)

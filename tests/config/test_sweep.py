@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from endive.config import ConfigError
@@ -124,7 +124,6 @@ def test_ranges(spec: dict[str, object], values: list[float]) -> None:
     assert [type(value) for value in found] == [int if float(value).is_integer() else float for value in values]
 
 
-@settings(derandomize=True, deadline=None)
 @given(st.floats(0.001, 1e6), st.floats(0.001, 1e6), st.integers(2, 50))
 def test_a_log_range_has_its_bounds_and_one_ratio(first: float, last: float, points: int) -> None:
     found = Range.model_validate({"from": first, "to": last, "points": points, "scale": "log"}).values()

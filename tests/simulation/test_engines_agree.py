@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import hypothesis
 import pyarrow as pa
 import pytest
 import tomli_w
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import given, note, settings
 
 from endive.simulation import RESULT_SCHEMA
 from endive.simulation.compiled import engine, lower
@@ -18,7 +17,6 @@ from endive.simulation.compiled.features import Features
 from endive.simulation.compiled.run_state import World, with_room_in_history
 from endive.simulation.reference import ReferenceEngine
 from tests.configurations import committer_documents, documents, failing_documents, protocol_documents, service_documents
-from tests.fresh_seed import VARIABLE, fresh_seed
 from tests.simulation.kernels import KERNELS, shared
 from tests.simulation.runs import config_of, table_of
 
@@ -37,21 +35,10 @@ def assert_engines_agree(tree: dict[str, Any]) -> None:
     assert compiled_counters == reference_counters
 
 
-_SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
-
-
-@settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=_SLOW)
+@settings(max_examples=160)
 @given(documents())
 def test_rows_of_both_engines_are_equal_for_any_configuration(tree: dict[str, Any]) -> None:
     note("# this file reproduces it:\n" + tomli_w.dumps(tree))
-    assert_engines_agree(tree)
-
-
-@hypothesis.seed(fresh_seed())
-@settings(max_examples=40, deadline=None, database=None, suppress_health_check=_SLOW)
-@given(documents())
-def test_rows_of_both_engines_are_equal_for_configurations_of_this_commit(tree: dict[str, Any]) -> None:
-    note(f"# {VARIABLE}={fresh_seed()} repeats it; this file does, too:\n" + tomli_w.dumps(tree))
     assert_engines_agree(tree)
 
 
@@ -78,7 +65,7 @@ def test_rows_are_equal_where_some_of_the_tables_of_a_transaction_overlap(mode: 
     )
 
 
-@settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=_SLOW)
+@settings(max_examples=120)
 @given(service_documents())
 def test_rows_of_both_engines_are_equal_for_any_service(tree: dict[str, Any]) -> None:
     note("# this file reproduces it:\n" + tomli_w.dumps(tree))
@@ -116,25 +103,20 @@ def test_rows_are_equal_where_history_and_slots_have_to_grow(path: str, monkeypa
     assert max(lengths) >= 64  # grown several times
 
 
-@settings(
-    max_examples=100,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@settings(max_examples=100)
 @given(failing_documents())
 def test_rows_of_both_engines_are_equal_where_things_fail(tree: dict[str, Any]) -> None:
     assert_engines_agree(tree)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=_SLOW)
+@settings(max_examples=60)
 @given(committer_documents())
 def test_rows_of_both_engines_are_equal_where_a_committer_commits_for_all(tree: dict[str, Any]) -> None:
     note("# this file reproduces it:\n" + tomli_w.dumps(tree))
     assert_engines_agree(tree)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=_SLOW)
+@settings(max_examples=80)
 @given(protocol_documents())
 def test_rows_of_both_engines_are_equal_for_any_protocol(tree: dict[str, Any]) -> None:
     note("# this file reproduces it:\n" + tomli_w.dumps(tree) + "\n# " + Path(tree["transaction"]["commit_path"]).read_text())

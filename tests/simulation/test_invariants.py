@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from endive.catalog import StoredCatalog
 from endive.simulation import SimulationConfig
@@ -181,12 +181,7 @@ def check_catalog(tree: dict[str, Any]) -> None:
         holds(run)
 
 
-@settings(
-    max_examples=120,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@settings(max_examples=120)
 @given(documents())
 def test_all_invariants_hold_in_every_run(tree: dict[str, Any]) -> None:
     check_catalog(tree)

@@ -168,7 +168,7 @@ usages = st.builds(
 )
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(models, st.lists(st.tuples(st.sampled_from(sorted(ICEBERG_OPERATIONS)), usages), max_size=30))
 def test_no_state_makes_no_sense(model: TableModel, commits: list[tuple[str, OperationSettings]]) -> None:
     files = TableFiles.initial(model)

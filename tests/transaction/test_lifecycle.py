@@ -271,7 +271,7 @@ def run_all(scenario: Scenario) -> tuple[list[TransactionResult], list[int], Sto
     return results, yields, catalog
 
 
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(scenarios())
 def test_the_parts_add_up_to_the_total_and_every_latency_is_a_counted_step(scenario: Scenario) -> None:
     results, yields, _ = run_all(scenario)
@@ -282,7 +282,7 @@ def test_the_parts_add_up_to_the_total_and_every_latency_is_a_counted_step(scena
         assert (result.abort_time_ms >= 0.0) is (result.status is TransactionStatus.ABORTED)
 
 
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(scenarios())
 def test_every_committed_transaction_is_one_version_of_each_of_its_tables(scenario: Scenario) -> None:
     results, _, catalog = run_all(scenario)

@@ -35,7 +35,7 @@ def sizes_of(groups: tuple[int, ...]) -> list[int]:
 
 
 class TestSizes:
-    @settings(derandomize=True, deadline=None, max_examples=300)
+    @settings(max_examples=300)
     @given(topologies, rules, seeds)
     def test_every_table_is_in_a_group_and_no_group_is_empty(self, topology: tuple[int, int], rule: GroupSizes, seed: int) -> None:
         tables, groups = topology
@@ -45,7 +45,7 @@ class TestSizes:
         assert min(sizes) >= 1
         assert sizes == sorted(sizes, reverse=True)
 
-    @settings(derandomize=True, deadline=None, max_examples=200)
+    @settings(max_examples=200)
     @given(topologies, seeds)
     def test_uniform_groups_differ_by_at_most_one(self, topology: tuple[int, int], seed: int) -> None:
         sizes = sizes_of(assign_groups(*topology, "uniform", seed))
@@ -90,7 +90,7 @@ counts = st.one_of(st.integers(1, 8), st.floats(0.0, 3.0).map(ZipfCount))
 
 
 class TestTransactionsOfGroups:
-    @settings(derandomize=True, deadline=None, max_examples=150)
+    @settings(max_examples=150)
     @given(st.data(), topologies, rules, seeds, counts, selectors)
     def test_a_transaction_never_leaves_its_group(
         self,

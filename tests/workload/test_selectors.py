@@ -104,7 +104,7 @@ SELECTORS: list[Selector] = [
 
 
 class TestAnySelector:
-    @settings(derandomize=True, deadline=None, max_examples=300)
+    @settings(max_examples=300)
     @given(st.sampled_from(SELECTORS), st.integers(1, 30), st.integers(1, 30), st.integers(0, 2**32))
     def test_picks_are_without_replacement_in_range_and_what_is_written_is_read(
         self, selector: Selector, n: int, total: int, seed: int

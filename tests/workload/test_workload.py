@@ -124,7 +124,7 @@ class TestGenerate:
         made = [facts(txn) for _, txn in islice(workload.generate(), 50)]
         assert made == [facts(txn) for txn in transactions(config, 50, workload.seed)]
 
-    @settings(derandomize=True, deadline=None, max_examples=20)
+    @settings(max_examples=20)
     @given(st.permutations([INGEST, COMPACTION, BACKFILL]))
     def test_the_order_of_the_classes_makes_no_difference(self, classes: list[WorkloadClass]) -> None:
         expected = transactions(config_of(BACKFILL, COMPACTION, INGEST), 100)
@@ -321,7 +321,7 @@ class TestPartitions:
         assert seen == {0: {0}, 1: set(range(4)), 2: set(range(9))}
         assert sizes == {0: {1}, 1: {4}, 2: {6}}
 
-    @settings(derandomize=True, deadline=None, max_examples=60)
+    @settings(max_examples=60)
     @given(st.integers(0, 9), st.integers(1, 10), st.floats(1.0, 12.0), st.integers(0, 1000))
     def test_a_class_keeps_to_its_range(self, first: int, length: int, mean: float, seed: int) -> None:
         end = min(first + length, 10)
