@@ -10,7 +10,7 @@ from scipy import stats
 
 from endive.analysis.contrasts import (
     Difference,
-    against_baseline,
+    RunCounts,
     best_of,
     better,
     confidence_of_each,
@@ -19,6 +19,7 @@ from endive.analysis.contrasts import (
     least_share_width,
     paired_difference,
     unpaired_difference,
+    widen_difference,
     with_least_width,
 )
 
@@ -166,18 +167,23 @@ def _drawn(generator: np.random.Generator, shifts: list[float]) -> dict[str, lis
     return {str(place): (common + shift + generator.normal(0.0, 2.0, SEEDS)).tolist() for place, shift in enumerate(shifts)}
 
 
+def _compare_all(drawn: dict[str, list[float]]) -> dict[str, Difference]:
+    """Compare all alternatives with alternative 0, with simultaneous intervals."""
+    confidence = confidence_of_each(len(drawn) - 1)
+    return {name: paired_difference(drawn["0"], values, confidence) for name, values in drawn.items() if name != "0"}
+
+
 def test_one_alternative_has_the_interval_of_student() -> None:
     a, b = [10.0, 12.0, 11.0, 13.0, 9.0], [13.1, 15.0, 14.2, 15.9, 12.0]
     expected = stats.ttest_rel(b, a).confidence_interval(0.95)
-    found = against_baseline(a, {"b": b})["b"]
-    assert found.half_width == pytest.approx((expected.high - expected.low) / 2.0)
+    assert paired_difference(a, b).half_width == pytest.approx((expected.high - expected.low) / 2.0)
 
 
-def test_many_alternatives_share_the_doubt() -> None:
+def test_intervals_of_many_alternatives_are_wider() -> None:
     a, b = [10.0, 12.0, 11.0, 13.0, 9.0], [13.1, 15.0, 14.2, 15.9, 12.0]
     expected = stats.ttest_rel(b, a).confidence_interval(1.0 - 0.05 / 20)
-    for found in against_baseline(a, dict.fromkeys(map(str, range(20)), b)).values():
-        assert found.half_width == pytest.approx((expected.high - expected.low) / 2.0)
+    found = paired_difference(a, b, confidence_of_each(20))
+    assert found.half_width == pytest.approx((expected.high - expected.low) / 2.0)
     assert confidence_of_each(1) == confidence_of_each(0) == pytest.approx(0.95)
 
 
@@ -186,9 +192,8 @@ def test_equal_alternatives_are_reported_apart_in_one_trial_of_twenty_at_most() 
     alarms = alone = 0
     for _ in range(TRIALS):
         drawn = _drawn(generator, [0.0] * (EQUAL + 1))
-        baseline = drawn.pop("0")
-        alarms += any(each.is_significant for each in against_baseline(baseline, drawn).values())
-        alone += any(each.is_significant for each in (against_baseline(baseline, {"b": b})["b"] for b in drawn.values()))
+        alarms += any(each.is_significant for each in _compare_all(drawn).values())
+        alone += any(paired_difference(drawn["0"], drawn[name]).is_significant for name in drawn if name != "0")
     assert alarms / TRIALS <= 0.05
     assert alone / TRIALS >= 0.3, "without the correction, equal alternatives would be reported apart often"
 
@@ -199,16 +204,28 @@ def test_a_planted_difference_is_found_among_equal_alternatives() -> None:
     found = 0
     for _ in range(200):
         drawn = _drawn(generator, [0.0, 8.0, *[0.0] * (EQUAL - 1)])
-        answer = {
-            name for name, each in against_baseline(drawn.pop("0"), drawn).items() if each.is_significant and each.difference > 0.0
-        }
+        answer = {name for name, each in _compare_all(drawn).items() if each.is_significant and each.difference > 0.0}
         found += answer == {"1"}
     assert found / 200 >= 0.9
 
 
-def test_a_least_width_holds_for_each() -> None:
-    found = against_baseline([1.0, 1.0, 1.0], {"b": [0.999, 0.999, 0.999]}, least_width=0.01)["b"]
-    assert (found.half_width, found.is_significant) == (0.01, False)
+def test_a_difference_of_few_transactions_has_a_wide_interval() -> None:
+    counts = RunCounts(3000, 0, 600.0)
+    found = widen_difference(paired_difference([1.0] * 3, [0.999] * 3), "success_rate", counts, counts)
+    assert found.half_width == pytest.approx(1.959964**2 / (3000 + 1.959964**2))
+    assert found.is_significant is False
+    rate = widen_difference(paired_difference([1.0] * 3, [1.001] * 3), "throughput_per_s", counts, counts)
+    assert rate.half_width == pytest.approx(1.959964**2 / 600.0)
+
+
+def test_a_difference_of_success_covers_the_outcomes_of_transactions_in_flight() -> None:
+    a, b = RunCounts(1000, 50, 600.0), RunCounts(1000, 100, 600.0)
+    difference = paired_difference([0.85, 0.851, 0.849], [0.80, 0.80, 0.80])
+    found = widen_difference(difference, "success_rate", a, b)
+    assert difference.half_width is not None
+    assert found.half_width == pytest.approx(difference.half_width + 0.025 + 0.05)
+    assert widen_difference(difference, "time_to_commit_p95_ms", a, b) == difference
+    assert widen_difference(difference, "time_to_commit_p95_ms", a, b, least_width=0.01).half_width == 0.01
 
 
 def test_the_best_is_clear_only_if_it_beats_all_others() -> None:
@@ -224,6 +241,19 @@ def test_the_best_is_clear_only_if_it_beats_all_others() -> None:
     assert (tie.name, tie.clear, tie.rivals) == ("a", False, ("b",))
 
 
+def test_the_leads_of_the_best_have_the_intervals_of_the_comparison() -> None:
+    values = {"a": [3.0, 3.1], "b": [1.0, 1.2], "c": [2.0, 2.1]}
+    asked = []
+
+    def compare(a: str, b: str, confidence: float) -> Difference:
+        asked.append((a, b, confidence))
+        return with_least_width(paired_difference(values[a], values[b], confidence), 1.5)
+
+    best = best_of(values, "throughput_per_s", compare)
+    assert asked == [("b", "a", confidence_of_each(2)), ("c", "a", confidence_of_each(2))]
+    assert (best.name, best.rivals) == ("a", ("c",))
+
+
 def test_no_clear_best_among_equals() -> None:
     generator = np.random.default_rng(4)
     clear = sum(best_of(_drawn(generator, [0.0] * 8), "success_rate").clear for _ in range(200))
@@ -232,7 +262,7 @@ def test_no_clear_best_among_equals() -> None:
 
 def test_what_cannot_be_compared_is_refused() -> None:
     with pytest.raises(ValueError, match="b: 2 finite values"):
-        against_baseline([1.0, 2.0], {"b": [1.0]})
+        best_of({"a": [1.0, 2.0], "b": [1.0]}, "success_rate")
     with pytest.raises(ValueError, match="b: 2 finite values"):
         best_of({"a": [1.0, 2.0], "b": [1.0, math.inf]}, "success_rate")
     with pytest.raises(ValueError, match="neither more nor less"):

@@ -89,18 +89,27 @@ def value(mean: float | None, kind: str = "number") -> Value:
     return Value(mean, None, None, kind, 1, "", "")
 
 
-def tried(name: str, values: list[float]) -> Tried:
-    return Tried(name, name, "", found(values))
+def tried(name: str, values: list[float], in_flight: int = 0) -> Tried:
+    return Tried(name, name, "", found(values, in_flight))
 
 
-def found(values: list[float]) -> MetricValues:
-    return MetricValues(dict(enumerate(values)), value(sum(values) / len(values)), 10_000)
+def found(values: list[float], in_flight: int = 0) -> MetricValues:
+    return MetricValues(dict(enumerate(values)), value(sum(values) / len(values)), 10_000, in_flight)
 
 
 def test_a_difference_that_no_one_would_notice_is_no_win() -> None:
     ranked = rank(Goal("success_rate"), found([0.9] * 5), [tried("a", [0.903, 0.9031, 0.9029, 0.903, 0.9031])], 100.0)
     assert not ranked["clear"]
     assert "No clear winner" in ranked["sentence"]
+
+
+def test_a_difference_within_the_range_of_transactions_in_flight_is_not_significant() -> None:
+    """With 12% of the transactions in flight, success is 79% to 91% with the change, and 74% to 86% without."""
+    better, present = [0.849, 0.85, 0.851], [0.80, 0.80, 0.80]
+    ranked = rank(Goal("success_rate"), found(present, 1_200), [tried("a", better, 1_200)], 100.0)
+    assert (ranked["best"], ranked["rows"][0]["significant"], ranked["rows"][0]["better"]) == (None, False, None)
+    settled = rank(Goal("success_rate"), found(present), [tried("a", better)], 100.0)
+    assert (settled["best"], settled["rows"][0]["significant"]) == ("a", True)
 
 
 def test_the_best_by_chance_among_many_is_no_winner() -> None:
@@ -113,7 +122,7 @@ def test_the_best_by_chance_among_many_is_no_winner() -> None:
 
 
 def test_changes_that_cannot_be_ranked_come_last() -> None:
-    nowhere = Tried("never", "never", "", MetricValues({}, None, 10))
+    nowhere = Tried("never", "never", "", MetricValues({}, None, 10, 0))
     ranked = rank(Goal("time_to_commit_p95_ms"), found([100.0, 101.0, 99.0]), [nowhere, tried("a", [50.0, 51.0, 49.5])], 100.0)
     assert [row["name"] for row in ranked["rows"]] == ["a", "never"]
     assert ranked["best"] == "a"

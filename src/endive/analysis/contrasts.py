@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from endive.analysis import Floats
-from endive.analysis.estimates import CONFIDENCE, FEWEST_SEEDS, t_quantile, z_quantile
+from endive.analysis.estimates import CONFIDENCE, FEWEST_SEEDS, SHARES, t_quantile, z_quantile
 from endive.analysis.metric import more_is_better
 
 MOST_SEEDS = 100_000
@@ -133,6 +133,47 @@ def least_rate_width(seconds: float, confidence: float = CONFIDENCE) -> float:
     return z_quantile(confidence) ** 2 / seconds
 
 
+@dataclass(frozen=True)
+class RunCounts:
+    """Transactions that started committing in the runs of a configuration, those in flight at the end, and the measured time."""
+
+    transactions: int
+    in_flight: int
+    seconds: float
+
+    @property
+    def half_success_range(self) -> float:
+        """Half of the range of the success rate: none or all of the transactions in flight may commit."""
+        return self.in_flight / max(1.0, float(self.transactions)) / 2.0
+
+
+def widen_difference(
+    found: Difference, metric: str, a: RunCounts, b: RunCounts, confidence: float = CONFIDENCE, *, least_width: float = 0.0
+) -> Difference:
+    """Widen the interval of a difference by the uncertainty that is the same in every seed.
+
+    Proportions and rates have a minimum half width, because few transactions or a short time cannot show a small difference. The
+    interval of a difference of success rates also covers every outcome of the transactions in flight.
+
+    Args:
+        found: Difference of the metric between A and B.
+        metric: Name of the metric.
+        a: Counts of the runs of A.
+        b: Counts of the runs of B.
+        confidence: Confidence level of the interval of the difference.
+        least_width: Minimum half width, whatever the metric.
+    """
+    least, unfinished = least_width, 0.0
+    if metric in SHARES:
+        least = max(least, least_share_width(min(a.transactions, b.transactions), confidence))
+    elif metric.endswith("_per_s"):
+        least = max(least, least_rate_width(min(a.seconds, b.seconds), confidence))
+    if metric == "success_rate":
+        unfinished = a.half_success_range + b.half_success_range
+        least = max(least, (found.half_width or 0.0) + unfinished)
+    return with_least_width(found, least, unfinished) if least > 0.0 else found
+
+
 def estimate_seeds_needed(found: Difference) -> int | None:
     """Estimate the number of seeds with which a difference of this size is significant; None if no number suffices."""
     n, size = min(found.n_a, found.n_b), abs(found.difference) - found.unfinished
@@ -157,23 +198,8 @@ def confidence_of_each(comparisons: int) -> float:
     return 1.0 - (1.0 - CONFIDENCE) / max(1, comparisons)
 
 
-def against_baseline(
-    baseline: Sequence[float], alternatives: Mapping[str, Sequence[float]], *, least_width: float = 0.0
-) -> dict[str, Difference]:
-    """Compare each alternative with the baseline seed by seed, with simultaneous 95% intervals.
-
-    Args:
-        baseline: Values of the baseline by seed.
-        alternatives: Values of each alternative for the same seeds.
-        least_width: Minimum half width: ``least_share_width`` for proportions, ``least_rate_width`` for rates, both with the
-            confidence of ``confidence_of_each``.
-
-    Raises:
-        ValueError: If a value is not finite, or an alternative and the baseline do not have the same number of values.
-    """
-    _check(baseline, alternatives)
-    confidence = confidence_of_each(len(alternatives))
-    return {name: _floored(paired_difference(baseline, values, confidence), least_width) for name, values in alternatives.items()}
+Compare = Callable[[str, str, float], Difference]
+"""Function that compares two alternatives, given by name, at a confidence level: value of the second minus value of the first."""
 
 
 @dataclass(frozen=True)
@@ -191,11 +217,16 @@ class Best:
         return tuple(name for name, lead in self.leads.items() if not lead.is_significant)
 
 
-def best_of(alternatives: Mapping[str, Sequence[float]], metric: str, *, least_width: float = 0.0) -> Best:
+def best_of(alternatives: Mapping[str, Sequence[float]], metric: str, compare: Compare | None = None) -> Best:
     """Find the alternative with the best mean over the same seeds, and compare it with the others.
 
     The leads have simultaneous 95% intervals (multiple comparisons with the best). If means are equal, the first alternative leads.
     ``metric`` determines whether higher or lower values are better.
+
+    Args:
+        alternatives: Values of each alternative for the same seeds.
+        metric: Name of the metric.
+        compare: Function that compares two alternatives. Default: the paired difference of their values.
 
     Raises:
         ValueError: If the metric has no direction, a value is not finite, there are no alternatives, or their numbers of
@@ -206,22 +237,14 @@ def best_of(alternatives: Mapping[str, Sequence[float]], metric: str, *, least_w
         raise ValueError(f"neither more nor less of {metric} is better")
     if not alternatives:
         raise ValueError("there are no alternatives")
-    _check(next(iter(alternatives.values())), alternatives)
+    seeds = len(next(iter(alternatives.values())))
+    for name, values in alternatives.items():
+        if len(values) != seeds or not all(map(math.isfinite, values)):
+            raise ValueError(f"{name}: {seeds} finite values are needed, one for each seed")
     sign = 1.0 if more else -1.0
     leader = max(alternatives, key=lambda name: sign * math.fsum(alternatives[name]))
-    others = {name: values for name, values in alternatives.items() if name != leader}
+    others = [name for name in alternatives if name != leader]
     confidence = confidence_of_each(len(others))
-    leads = {
-        name: _floored(paired_difference(values, alternatives[leader], confidence), least_width) for name, values in others.items()
-    }
+    compare = compare or (lambda a, b, level: paired_difference(alternatives[a], alternatives[b], level))
+    leads = {name: compare(name, leader, confidence) for name in others}
     return Best(leader, leads, all(lead.is_significant for lead in leads.values()))
-
-
-def _floored(found: Difference, least_width: float) -> Difference:
-    return with_least_width(found, least_width) if least_width > 0.0 else found
-
-
-def _check(baseline: Sequence[float], alternatives: Mapping[str, Sequence[float]]) -> None:
-    for name, values in (("the baseline", baseline), *alternatives.items()):
-        if len(values) != len(baseline) or not all(map(math.isfinite, values)):
-            raise ValueError(f"{name}: {len(baseline)} finite values are needed, one for each seed")

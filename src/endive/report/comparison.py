@@ -15,7 +15,7 @@ from typing import Any
 from endive.analysis import contrasts
 from endive.analysis.cohort import Pairs, Submitted, pair_run
 from endive.analysis.conditions import Condition, Subject
-from endive.analysis.estimates import CONFIDENCE, FEWEST_SEEDS, SHARES, Estimate, estimate_metric
+from endive.analysis.estimates import CONFIDENCE, FEWEST_SEEDS, Estimate, estimate_metric
 from endive.analysis.metric import TABLES, more_is_better
 from endive.analysis.run_metrics import ALL, BOUNDED
 from endive.analysis.warmup import Window
@@ -297,15 +297,17 @@ def _find_leader(sides: Sequence[Side], subject: Subject, estimates: Mapping[str
         values[side.name] = [found.get(seed, math.inf) for seed in seeds]
     if len(seeds) < 2 or not values or not all(math.isfinite(value) for each in values.values() for value in each):
         return None
-    leader = contrasts.best_of(values, subject.metric).name
-    best = next(side for side in numbers if side.name == leader)
-    confidence = contrasts.confidence_of_each(len(sides) - 1)
-    leads = {
-        side.name: _estimate_difference(side, best, pair_seeds(side, best), subject, confidence) for side in numbers if side != best
-    }
-    close = [name for name, lead in leads.items() if lead is None or not lead.is_significant]
-    bounds = [name for name, each in estimates.items() if each.kind != "number" and each.low <= estimates[leader].high]
-    return Leader(leader, not close and not bounds, (*close, *bounds))
+    by_name = {side.name: side for side in numbers}
+
+    def compare(name: str, leader: str, confidence: float) -> contrasts.Difference:
+        side, best = by_name[name], by_name[leader]
+        found = _estimate_difference(side, best, pair_seeds(side, best), subject, confidence)
+        assert found is not None  # every seed has a value
+        return found
+
+    best = contrasts.best_of(values, subject.metric, compare)
+    bounds = [name for name, each in estimates.items() if each.kind != "number" and each.low <= estimates[best.name].high]
+    return Leader(best.name, best.clear and not bounds, (*best.rivals, *bounds))
 
 
 def list_subjects(sides: Sequence[Side], metrics: Sequence[str]) -> list[Subject]:
@@ -342,27 +344,13 @@ def _estimate_difference(
     if not values_a or not values_b:
         return None
     found = estimate(values_a, values_b, confidence)
-    rows = [_select_rows(side, subject, pairing.seeds) for side in (a, b)]
-    least = _find_least_width(subject.metric, rows, a.window, confidence)
-    unfinished = sum(map(_halve_success_range, rows)) if subject.metric == "success_rate" else 0.0
-    if subject.metric == "success_rate":
-        least = max(least, (found.half_width or 0.0) + unfinished)
-    return contrasts.with_least_width(found, least, unfinished) if least > 0.0 else found
+    counts_a, counts_b = (_count_runs(_select_rows(side, subject, pairing.seeds), a.window) for side in (a, b))
+    return contrasts.widen_difference(found, subject.metric, counts_a, counts_b, confidence)
 
 
-def _find_least_width(metric: str, sides: Sequence[Sequence[Mapping[str, Any]]], window: Window, confidence: float) -> float:
-    """Return the minimum half width of a difference of proportions or rates; 0 for other metrics."""
-    if metric in SHARES:
-        return contrasts.least_share_width(min(sum(row["transactions"] for row in side) for side in sides), confidence)
-    if metric.endswith("_per_s"):
-        return contrasts.least_rate_width(window.length_ms / 1000.0 * min(len(side) for side in sides), confidence)
-    return 0.0
-
-
-def _halve_success_range(rows: Sequence[Mapping[str, Any]]) -> float:
-    """Return half the width of the range of success that is due to transactions in flight at the end of the run."""
-    unfinished, entered = (float(sum(row[name] for row in rows)) for name in ("in_flight", "transactions"))
-    return unfinished / max(1.0, entered) / 2.0
+def _count_runs(rows: Sequence[Mapping[str, Any]], window: Window) -> contrasts.RunCounts:
+    entered, unfinished = (sum(row[name] for row in rows) for name in ("transactions", "in_flight"))
+    return contrasts.RunCounts(entered, unfinished, window.length_ms / 1000.0 * len(rows))
 
 
 def pair_transactions(a: Side, b: Side, pairing: Pairing) -> dict[str, Pairs | None] | None:

@@ -141,11 +141,12 @@ class LoadPoint:
 
 @dataclass(frozen=True)
 class MetricValues:
-    """One metric by seed, for a ranking, without the seeds that have no value."""
+    """Values of a metric by seed for a ranking, without seeds that have no value, and counts of transactions over all seeds."""
 
     values: Mapping[int, float]
     estimate: Value | None
     entered: int
+    in_flight: int
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from endive.analysis.conditions import format_metric, kind_of
 from endive.analysis.contrasts import (
     Best,
     Difference,
-    against_baseline,
+    RunCounts,
     best_of,
     better,
     confidence_of_each,
-    least_rate_width,
-    least_share_width,
+    paired_difference,
+    widen_difference,
 )
 from endive.analysis.metric import more_is_better
 from endive.analysis.run_metrics import ALL
@@ -155,9 +155,20 @@ def rank(goal: Goal, present: MetricValues, tried: Sequence[Tried], seconds: flo
     others = [each for each in tried if each not in ranked]
     baseline = [present.values[seed] for seed in seeds]
     values = {each.name: [each.found.values[seed] for seed in seeds] for each in ranked}
-    width = _least_width(goal, baseline, [present, *(each.found for each in ranked)], seconds, len(ranked))
-    differences = against_baseline(baseline, values, least_width=width) if values else {}
-    best = best_of({PRESENT: baseline, **values}, goal.metric, least_width=width) if values else None
+    least = _least_width(goal, baseline)
+    counts = {
+        name: RunCounts(each.entered, each.in_flight, seconds * len(seeds))
+        for name, each in ((PRESENT, present), *((each.name, each.found) for each in ranked))
+    }
+
+    everything = {PRESENT: baseline, **values}
+
+    def compare(a: str, b: str, confidence: float) -> Difference:
+        found = paired_difference(everything[a], everything[b], confidence)
+        return widen_difference(found, goal.metric, counts[a], counts[b], confidence, least_width=least)
+
+    differences = {name: compare(PRESENT, name, confidence_of_each(len(values))) for name in values}
+    best = best_of(everything, goal.metric, compare) if values else None
     sign = 1.0 if more_is_better(goal.metric) else -1.0
     ordered = sorted(ranked, key=lambda each: -sign * differences[each.name].difference)
     winner = best.name if best is not None and best.clear and best.name != PRESENT else None
@@ -172,15 +183,11 @@ def rank(goal: Goal, present: MetricValues, tried: Sequence[Tried], seconds: flo
     }
 
 
-def _least_width(goal: Goal, baseline: Sequence[float], found: Sequence[MetricValues], seconds: float, number: int) -> float:
-    confidence = confidence_of_each(number)
+def _least_width(goal: Goal, baseline: Sequence[float]) -> float:
+    """Return the half width below which a difference is too small to be relevant."""
     if kind_of(goal.metric) == "share":
-        fewest = min(each.entered for each in found)
-        return max(_NOTICEABLE_SHARE, least_share_width(max(fewest, 1), confidence))
-    noticeable = _NOTICEABLE_PART * abs(sum(baseline) / max(1, len(baseline)))
-    if kind_of(goal.metric) == "rate":
-        return max(noticeable, least_rate_width(seconds * len(baseline), confidence))
-    return noticeable
+        return _NOTICEABLE_SHARE
+    return _NOTICEABLE_PART * abs(sum(baseline) / max(1, len(baseline)))
 
 
 def _row(goal: Goal, each: Tried, found: Difference | None) -> dict[str, Any]:

@@ -188,4 +188,5 @@ def measure_metric(runs: Sequence[RunMetrics], metric: str, workload_class: str)
     """Return the values of a metric by seed, and their estimate."""
     rows = _rows(runs, workload_class)
     values = list_values(tuple(runs), metric, workload_class, ALL)
-    return MetricValues(values, to_value(metric, estimate_metric(rows, metric)), sum(row["transactions"] for row in rows))
+    entered, in_flight = (sum(row[name] for row in rows) for name in ("transactions", "in_flight"))
+    return MetricValues(values, to_value(metric, estimate_metric(rows, metric)), entered, in_flight)
