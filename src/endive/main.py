@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from pkgutil import iter_modules
 
 from endive import UNSUPPORTED
 
 if sys.platform == "win32":
     raise SystemExit(UNSUPPORTED)
 
+from endive import cli as cli_package
 from endive.cli.app import EXIT_INTERRUPTED, leave
 from endive.cli.app import app as app
-from endive.cli.usage import GROUPS, lay_out_help
+from endive.cli.usage import lay_out_help
 
-for _name in (name for names in GROUPS.values() for name in names):
-    import_module(f"endive.cli.{'import_' if _name == 'import' else _name}")
+for _module in iter_modules(cli_package.__path__):  # importing a module registers its commands
+    import_module(f"endive.cli.{_module.name}")
 lay_out_help(app)
 
 

@@ -20,7 +20,7 @@ from endive.calibrate.observed_classes import ObservedClass
 from endive.calibrate.reports import read_reports
 from endive.calibrate.sources import open_history
 from endive.calibrate.table_import import Imported, import_history
-from endive.cli.import_ import write_imported
+from endive.cli.observed_table import write_imported
 from tests.calibrate.tables import write_table
 
 Tree = dict[str, Any]

@@ -26,7 +26,7 @@ from endive.calibrate.reports import CommitReport, read_reports
 from endive.calibrate.sources import open_history
 from endive.calibrate.table_history import History
 from endive.calibrate.table_import import Imported, import_history
-from endive.cli.import_ import write_imported
+from endive.cli.observed_table import write_imported
 from verification.iceberg.accesses import Delays
 from verification.iceberg.clients import WORKER_THREADS
 from verification.iceberg.real_table import EXPIRY, Job, Written, make_real_table

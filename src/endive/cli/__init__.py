@@ -1,1 +1,1 @@
-"""The command line, one module for each command."""
+"""The command line, one module for each topic. Importing a module adds its commands to ``app``."""

@@ -191,7 +191,7 @@ def _drawn(study: Study, folder: Path) -> tuple[list[str], list[Path]]:
 
 
 def _run_frontier(output: Output, example: Example, folder: Path, quick: bool) -> None:
-    from endive.cli.frontier import answer
+    from endive.cli.searches import answer
     from endive.config.study import frontier_options
     from endive.studies.frontier import read_question
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from endive.cli.app import JsonFlag, app, command, progress
-from endive.cli.consolidate import tell_damage
+from endive.cli.export import tell_damage
 from endive.cli.options import (
     ROOT,
     CooldownOption,

@@ -14,7 +14,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Questions": ("run", "compare", "frontier", "tune", "screen"),
     "Studies": ("sweep", "experiments", "consolidate", "metrics", "report", "plot", "pack"),
 }
-"""Commands in the order in which a study uses them; each has a module of the same name."""
+"""Commands by the heading of ``endive --help``, in the order in which a study uses them."""
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "init": ("endive init my.toml --for rest",),
     "serve": ("endive serve", "endive serve my.toml"),

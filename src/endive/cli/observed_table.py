@@ -1,4 +1,4 @@
-"""``endive import``: create a configuration from a table's history."""
+"""``endive import``, ``replay`` and ``fidelity``: configurations from the history of a table, and their comparison with it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from endive.cli.app import JsonFlag, app, command
-from endive.cli.options import ForceFlag, check_new, output_option
+from endive.cli.options import ConfigArgument, ForceFlag, SetOption, check_new, output_option, overrides_of
 from endive.cli.output import Output
 from endive.formatting import finite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pandas as pd
+
+    from endive.analysis.estimates import Estimate
     from endive.calibrate.answers import Answer
+    from endive.calibrate.fidelity import Comparison
     from endive.calibrate.reports import CommitReport
+    from endive.calibrate.table_history import History
     from endive.calibrate.table_import import Imported
+
+    Source = History | tuple[CommitReport, ...]
 
 
 def check_client(name: str | None) -> str | None:
@@ -231,3 +238,147 @@ def show_answers(output: Output, title: str, made: list[Answer]) -> None:
         for each in made
     ]
     output.table(title, header, rows)
+
+
+@app.command()
+def replay(
+    table: TableArgument,
+    out: Annotated[Path, output_option("Configuration to write.", "FILE")] = Path("replay.toml"),
+    force: ForceFlag = False,
+    set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Setting to change in the second replay.")] = [],  # noqa: B006
+    catalog: CatalogOption = None,
+    reports: ReportsOption = None,
+    provider: Annotated[str | None, typer.Option(metavar="NAME", help="Object store of the table. Default: s3 (assumed).")] = None,
+    client: ClientOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Replay a table's commits at their original times, with the original settings and with changed settings."""
+    with command(json) as output:
+        from endive.calibrate.answers import answers
+        from endive.calibrate.table_import import make_trace
+        from endive.config.load import load_document
+        from endive.output_files import check_writable, write_text
+
+        changes = overrides_of(set_)
+        check_new(out, force)
+        check_writable(out.parent)
+        imported, found = read_table(table, catalog, reports, provider, client)
+        made, traces = make_trace(imported, out, found)
+        for path, text in traces.items():
+            write_text(path, text)
+        written, _ = write_imported(made, out, found)
+        load_document(out, changes)
+        output.note(*(f"{each.about}: {each.assumed}" for each in made.assumptions))
+        was = answers(out, made.assumptions)
+        show_answers(output, f"{table}, original settings", was)
+        result: dict[str, Any] = {
+            "configuration": str(out),
+            "written": [str(path) for path in (*written, *traces)],
+            "as_it_was": [answer_data(each) for each in was],
+            "assumptions": [{"about": each.about, "assumed": each.assumed} for each in made.assumptions],
+        }
+        if changes:
+            other = answers(out, made.assumptions, changes)
+            show_answers(output, f"\nWith {', '.join(set_)}", other)
+            result["changes"] = changes
+            result["with_changes"] = [answer_data(each) for each in other]
+        output.result(result)
+        output.text(f"\nwrote {', '.join(str(path) for path in (*written, *traces))}")
+
+
+_SEEDS = 5
+
+
+@app.command()
+def fidelity(
+    config: ConfigArgument,
+    against: Annotated[list[str], typer.Option(metavar="SOURCE", help="Commit reports (JSON lines), or a table as for `import`.")],
+    set_: SetOption = [],  # noqa: B006
+    catalog: CatalogOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Compare attempts, durations and intervals between commits with observations, with a verdict for each metric."""
+    with command(json) as output:
+        from endive.calibrate import InputError
+        from endive.calibrate.answers import simulate
+        from endive.calibrate.fidelity import combine_verdicts, correct_verdicts, explain
+
+        changes = overrides_of(set_)
+        sources = [_read_observations(source, catalog) for source in against]
+        rows = simulate(config, {**_table_then(config, sources, changes), **changes}, range(1, _SEEDS + 1))
+        comparisons = correct_verdicts([each for source in sources for each in _compare(source, rows)])
+        if not comparisons:
+            raise InputError(f"{', '.join(against)}: no operation has at least 20 commits in both sources")
+        verdict, reasons = combine_verdicts(comparisons), explain(comparisons)
+        output.table(
+            f"{config} compared with {', '.join(against)}",
+            ("metric", "observed", "simulated", "ratio", "verdict"),
+            [_comparison_row(each) for each in comparisons],
+        )
+        summary = f"The model is {verdict} to the observations." if verdict != "cannot tell" else "Too few commits for a verdict."
+        output.text("", summary, *(f"- {reason}" for reason in reasons))
+        output.result(
+            {"verdict": verdict, "comparisons": [_comparison_data(each) for each in comparisons], "explanations": reasons}
+        )
+
+
+def _read_observations(source: str, catalog: str | None) -> Source:
+    """Return the commit reports in a file of JSON lines, or the history of a table."""
+    from endive.calibrate.reports import read_reports
+    from endive.calibrate.sources import open_history
+
+    if source.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson")):
+        return read_reports(Path(source))
+    return open_history(source, catalog)
+
+
+def _table_then(config: Path, sources: list[Source], changes: dict[str, Any]) -> dict[str, Any]:
+    """Set the initial table of the model to its state at the start of the history."""
+    from endive.calibrate.fidelity import list_start_keys
+    from endive.calibrate.table_history import History
+    from endive.config.load import load_document
+
+    table = load_document(config, changes).table.model_dump()
+    return {key: value for each in sources if isinstance(each, History) for key, value in list_start_keys(each, table).items()}
+
+
+def _compare(source: Source, rows: pd.DataFrame) -> list[Comparison]:
+    """Compare the model with commit reports or with a history."""
+    from endive.calibrate.fidelity import compare_failures, compare_history, compare_reports
+    from endive.calibrate.table_history import History
+
+    if isinstance(source, History):
+        return [*compare_history(source, rows), *compare_failures(source, rows)]
+    return compare_reports(source, rows)
+
+
+def _comparison_row(each: Comparison) -> tuple[str, ...]:
+    from endive.formatting import format_duration, format_number, format_percent, format_percent_range, join_ends
+
+    def show(estimate: Estimate) -> str:
+        if "share" in each.measure:
+            return f"{format_percent(estimate.mean)} ({format_percent_range(estimate.low, estimate.high)})"
+        word = format_number if "attempts" in each.measure or "variation" in each.measure else format_duration
+        return f"{word(estimate.mean)} ({join_ends(word(estimate.low), word(estimate.high))})"
+
+    return (
+        f"{each.operation}: {each.measure}",
+        show(each.observed),
+        show(each.simulated),
+        "-" if each.ratio != each.ratio else f"{each.ratio:.2f}",
+        each.verdict,
+    )
+
+
+def _comparison_data(each: Comparison) -> dict[str, Any]:
+    def values(estimate: Estimate) -> dict[str, float]:
+        return {"value": estimate.mean, "low": estimate.low, "high": estimate.high}
+
+    return {
+        "measure": each.measure,
+        "operation": each.operation,
+        "observed": values(each.observed),
+        "simulated": values(each.simulated),
+        "ratio": None if each.ratio != each.ratio else each.ratio,
+        "verdict": each.verdict,
+    }
