@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.measure import ROOT
 from endive.analysis.conditions import Subject, parse_question
 from endive.analysis.replication_rule import Reached, choose_subjects
-from endive.config.precision import Precision, parse_precision
+from endive.config.study import Precision, parse_precision
 from endive.config.sweep_file import Sweep
 from endive.pipeline.jobs import LocalThreads
 from endive.pipeline.precise_sweep import plan_more_seeds

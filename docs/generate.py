@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 
 from endive.analysis.metric import METRIC_RECORDS
 from endive.config import arrival_keys, schema
-from endive.config.aliases import ALIASES
+from endive.config.load import ALIASES
 from endive.config.values import DURATION
 from endive.main import app
 from endive.simulation.columns import COLUMNS

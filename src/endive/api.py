@@ -22,8 +22,7 @@ from endive.config.components import allow_code as permit_code
 from endive.config.components import code_is_allowed
 from endive.config.errors import ConfigError, Problem
 from endive.config.load import read_toml
-from endive.config.precision import Precision, choose_precision
-from endive.config.study import frontier_options, parse_seeds
+from endive.config.study import Precision, choose_precision, frontier_options, parse_seeds
 from endive.config.sweep_file import Sweep, parse_rows
 from endive.pipeline.jobs import LocalThreads
 from endive.pipeline.precise_sweep import plan_more_seeds

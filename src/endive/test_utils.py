@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from endive.config import build_simulation_config
-from endive.config.aliases import override
-from endive.config.load import check_document
+from endive.config.load import check_document, override
 from endive.simulation import SimulationConfig
 from endive.workload.arrivals import INTER_ARRIVAL
 

@@ -13,7 +13,7 @@ from endive.analysis.conditions import Subject
 from endive.analysis.estimates import Estimate, mean_estimate
 from endive.analysis.replication_rule import Width, add_seeds, choose_subjects, count_seeds, measure_width, measure_widths
 from endive.config import ConfigError
-from endive.config.precision import Precision
+from endive.config.study import Precision
 
 P95 = "time_to_commit_p95_ms"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from endive.config.aliases import ALIASES, Tree, canonical, override
+from endive.config.load import ALIASES, Tree, canonical, override
 from endive.runs.identity import compute_experiment_hash
 from tests.config import checked, problems
 

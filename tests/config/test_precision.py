@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from endive.config import ConfigError
-from endive.config.precision import MOST_SEEDS, PILOT_SEEDS, Precision, parse_precision
+from endive.config.study import MOST_SEEDS, PILOT_SEEDS, Precision, parse_precision
 from endive.config.sweep_file import Sweep
 from tests.pipeline.sweeps import write_sweep
 

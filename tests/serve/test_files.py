@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from endive.config.aliases import value_at
 from endive.config.errors import ConfigError
-from endive.config.load import check_document
+from endive.config.load import check_document, value_at
 from endive.config.schema import json_schema
 from endive.config.sweep_file import Sweep
 from endive.serve.changes import list_changes, load_changes, scale_load

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from endive.config import ConfigError
-from endive.config.aliases import ICEBERG_RETRY
+from endive.config.load import ICEBERG_RETRY
 from endive.report.snippets import list_snippets
 from endive.studies.measure import MetricsOptions
 from endive.studies.replicate import WINDOW_SEEDS, Replications

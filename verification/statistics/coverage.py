@@ -16,7 +16,7 @@ from endive.analysis.estimates import Estimate, estimate_metric
 from endive.analysis.load_search import CONFIDENCE as FRONTIER_CONFIDENCE
 from endive.analysis.load_search import Search, find_frontier
 from endive.analysis.replication_rule import Width, add_seeds, measure_widths
-from endive.config.precision import Precision, parse_precision
+from endive.config.study import Precision, parse_precision
 from verification.statistics.studies import System, measure, studies, true_crossing, truth
 
 STUDIES, QUICK_STUDIES = 500, 60

@@ -20,7 +20,7 @@ from endive.analysis.conditions import Verdict
 from endive.analysis.contrasts import Difference, paired_difference, with_least_width
 from endive.analysis.estimates import CONFIDENCE
 from endive.analysis.replication_rule import Reached, Width, add_seeds
-from endive.config.precision import Precision
+from endive.config.study import Precision
 
 _STEP = 0.125
 """Distance of neighbors in a range, as a fraction of the range."""

@@ -19,7 +19,7 @@ from endive.analysis.conditions import Subject
 from endive.analysis.estimates import Estimate, Row, estimate_metric, t_quantile
 from endive.analysis.metric import get_metric
 from endive.config import ConfigError, Problem
-from endive.config.precision import Precision
+from endive.config.study import Precision
 
 DEFAULT_SUBJECTS = (Subject("success_rate"), Subject("time_to_commit_p95_ms"))
 """Metrics that a precision applies to by default."""

@@ -22,8 +22,8 @@ from endive.calibrate.assumptions import STORE_SCALE, Assumption
 from endive.calibrate.profile import scaled_profile_text
 from endive.config import build_simulation_config
 from endive.config.load import check_document
+from endive.config.resolve import storage_profile
 from endive.config.schema import Document
-from endive.config.store_profiles import storage_profile
 from endive.input_files import read_toml
 from endive.simulation.expected import expected_work
 from endive.studies.measure import MetricsOptions, Row

@@ -171,7 +171,7 @@ def _fit_latencies(imported: Imported, out: Path, single_attempts_ms: list[float
     from endive.calibrate.profile import scaled_profile_text
     from endive.calibrate.table_import import configuration_text
     from endive.config.load import load_document
-    from endive.config.store_profiles import storage_profile
+    from endive.config.resolve import storage_profile
     from endive.output_files import write_text
 
     factor = fit_store(out, single_attempts_ms, imported.at_start)

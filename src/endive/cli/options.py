@@ -12,7 +12,7 @@ from endive.cli.app import refuse
 
 if TYPE_CHECKING:
     from endive.analysis.conditions import Subject
-    from endive.config.precision import Precision
+    from endive.config.study import Precision
     from endive.storage.prices import Prices
 
 WINDOW, SPARK = "Measurement window", "Spark"
@@ -165,7 +165,7 @@ def seed_count(seeds: str | None, minimum: int) -> int | None:
 
 def precision_of(precision: str | None, seeds: str | None, max_seeds: int | None, metrics: Sequence[str]) -> Precision | None:
     """Return the requested precision; None if there is none. Raises ConfigError."""
-    from endive.config.precision import choose_precision
+    from endive.config.study import choose_precision
 
     if precision is None and metrics:
         refuse("--for", "has no effect without --precision")

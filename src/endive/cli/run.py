@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from endive.analysis.replication_rule import Reached, Width
     from endive.analysis.request_cost import Cost, Kind
     from endive.config import Document
-    from endive.config.precision import Precision
+    from endive.config.study import Precision
     from endive.report.judgements import Judgement
     from endive.runs.execute import FinishedRun, PreparedRun
     from endive.storage.prices import Prices

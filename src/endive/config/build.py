@@ -11,12 +11,21 @@ from typing import Any, TypeVar
 
 from endive.catalog import Catalog, Coalesce, ServiceCatalog, ServiceSettings, StoredCatalog
 from endive.config.arrival_keys import build_arrivals
-from endive.config.checks import partitions_per_table, spans_groups
 from endive.config.components import load_class, make_component
 from endive.config.load import load_document
-from endive.config.resolve import ResolvedClass, find_path, find_protocol, follows_iceberg, resolve_classes
+from endive.config.resolve import (
+    ResolvedClass,
+    catalog_kind,
+    catalog_profile,
+    find_path,
+    find_protocol,
+    follows_iceberg,
+    partitions_per_table,
+    resolve_classes,
+    spans_groups,
+    storage_profile,
+)
 from endive.config.schema import LAB_ONLY, CatalogSection, Document, RetryBackoff, Transactions
-from endive.config.store_profiles import catalog_kind, catalog_profile, storage_profile
 from endive.config.values import Latency, ManifestCounts, Runtime, Selection, ZipfTables
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
 from endive.randomness import Stream

@@ -1,18 +1,46 @@
-"""Checks of the arrivals, traces and committers of classes."""
+"""Checks of classes: arrivals, tables, retries, commit paths, protocols and committers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
+from endive.config.arrival_keys import TraceError, read_trace
 from endive.config.errors import Problem
-from endive.config.resolve import ResolvedClass, resolve_classes
-from endive.config.schema import CommitterSection, Document
-from endive.config.traces import TraceError, read_trace
+from endive.config.resolve import (
+    ResolvedClass,
+    follows_iceberg,
+    lists_every_table,
+    partitions_per_table,
+    resolve_classes,
+    spans_groups,
+)
+from endive.config.schema import CommitterSection, Document, Transactions
+from endive.transaction.paths import DEFAULT_PATH, ICEBERG
+from endive.transaction.policy import UNUSED_BY_KIND
+from endive.transaction.protocol import SERVICE_POINTS, Protocol
 from endive.workload.arrivals import INTER_ARRIVAL, SCHEDULE, TRACE, Submission
+from endive.workload.groups import group_sizes
 
 
-def check_arrivals(cls: ResolvedClass) -> Iterator[Problem]:
+def check_classes(document: Document) -> Iterator[Problem]:
+    """Check the arrivals of classes, the tables that they use, and keys without effect."""
+    for resolved in resolve_classes(document):
+        yield from _check_arrivals(resolved)
+        yield from _useless(resolved, resolved.settings)
+        if lists_every_table(document):
+            yield from _access(resolved, document)
+
+
+def check_submissions(document: Document) -> Iterator[Problem]:
+    """Check arrivals against the length of the run, and traces against the tables."""
+    for resolved in resolve_classes(document):
+        yield from _check_times(resolved, document)
+        if lists_every_table(document):
+            yield from _check_trace(resolved, document, partitions_per_table(document))
+
+
+def _check_arrivals(cls: ResolvedClass) -> Iterator[Problem]:
     """Check that a class has arrivals, and that their intervals are not all 0."""
     key, intervals = cls.key(INTER_ARRIVAL.key), cls.arrivals.inter_arrival
     if cls.arrivals.kind is None:
@@ -23,7 +51,7 @@ def check_arrivals(cls: ResolvedClass) -> Iterator[Problem]:
         yield Problem(key, "must have a mean above 0", 0)
 
 
-def check_times(cls: ResolvedClass, document: Document) -> Iterator[Problem]:
+def _check_times(cls: ResolvedClass, document: Document) -> Iterator[Problem]:
     """Check the arrivals of a class against the length of the run."""
     end_ms, schedule = document.simulation.duration_ms, cls.arrivals.schedule
     if cls.start_ms >= end_ms:
@@ -34,7 +62,7 @@ def check_times(cls: ResolvedClass, document: Document) -> Iterator[Problem]:
         yield Problem(cls.key(SCHEDULE.key), message)
 
 
-def check_trace(cls: ResolvedClass, document: Document, partitions: tuple[int, ...]) -> Iterator[Problem]:
+def _check_trace(cls: ResolvedClass, document: Document, partitions: tuple[int, ...]) -> Iterator[Problem]:
     """Check a trace against the length of the run, the tables and the keys that it overrides."""
     key, path = cls.key(TRACE.key), cls.arrivals.trace
     if path is None:
@@ -137,8 +165,232 @@ def _check_committed_trace(cls: ResolvedClass, path: str) -> Iterator[Problem]:
     try:
         submissions = read_trace(Path(path))
     except (TraceError, OSError):
-        return  # reported by check_trace
+        return  # reported by _check_trace
     for column in ("operation", "table", "partitions"):
         if any(getattr(each, column) is not None for each in submissions):
             message = f"must not have the column {column} with a committer, which commits for all writers; remove one of the two"
             yield Problem(cls.key(TRACE.key), message, path)
+
+
+_EXPIRY = ("max_snapshot_age_ms", "min_snapshots_to_keep")
+
+
+_JOBS = ("commits_per_job", "max_failed_commits")
+
+
+_FILES = ("overwrite_by", "delete_files", "manifests_hit", "manifests_missed", "retain_snapshots", *_EXPIRY, *_JOBS)
+
+
+def check_commit_paths(document: Document) -> Iterator[Problem]:
+    """Check for keys and operations that a commit path does not support."""
+    if not follows_iceberg(document) and document.table.changed_keys:
+        yield Problem(
+            "table", f"has no effect with commit_path = {DEFAULT_PATH.name!r}; set commit_path, for example to {ICEBERG.name!r}"
+        )
+    for cls in resolve_classes(document):
+        settings, given = cls.settings, cls.changed_keys
+        if not cls.path.keeps_files:
+            for key in _FILES:
+                if key in given:
+                    yield Problem(cls.key(key), f"has no effect with commit_path = {DEFAULT_PATH.name!r}", getattr(settings, key))
+            continue
+        where = f'commit_path = "{settings.commit_path}"'
+        if document.transaction.manifest_list_mode == "append":
+            yield Problem(
+                cls.key("commit_path"),
+                f"does not support ML+; use {DEFAULT_PATH.name!r}, or manifest_list_mode = 'rewrite'",
+                settings.commit_path,
+            )
+        if settings.on_real_conflict == "merge" or (settings.conflicting_manifests and settings.on_real_conflict is None):
+            yield Problem(
+                cls.key("on_real_conflict"),
+                f"is not supported with {where}: Iceberg aborts or restarts on a real conflict",
+                "merge",
+            )
+        unknown = {name for name, weight in settings.operation_types if weight > 0.0} - cls.path.operations - {"read_only"}
+        if unknown:
+            allowed = ", ".join(sorted(cls.path.operations))
+            message = f"{cls.path.client} does not support {', '.join(sorted(unknown))}; set operation to one of {allowed}"
+            yield Problem(cls.key("commit_path"), message, cls.path.name)
+        yield from _jobs(cls)
+        for key in _EXPIRY:
+            if {"retain_snapshots", key} <= given:
+                yield Problem(cls.key(key), "has no effect with retain_snapshots; keep one of them", getattr(settings, key))
+        if "manifests_per_concurrent_commit" in given:
+            message = f"has no effect with {where}; [table] sets when manifests are merged"
+            yield Problem(cls.key("manifests_per_concurrent_commit"), message, settings.manifests_per_concurrent_commit)
+
+
+def _jobs(cls: ResolvedClass) -> Iterator[Problem]:
+    """Check the keys of jobs with several commits."""
+    settings = cls.settings
+    if settings.commits_per_job == 1:
+        if settings.max_failed_commits is not None:
+            yield Problem(cls.key("max_failed_commits"), "has no effect without commits_per_job", settings.max_failed_commits)
+        return
+    key = cls.key("commits_per_job")
+    rewrites = dict(settings.operation_types)["rewrite_files"] > 0.0
+    if not rewrites and cls.arrivals.trace is None and "commits_per_job" in cls.changed_keys:
+        yield Problem(key, "has no effect without the operation rewrite_files", settings.commits_per_job)
+    if cls.path is not ICEBERG and rewrites:
+        yield Problem(key, f"needs commit_path = {ICEBERG.name!r}", settings.commits_per_job)
+    if settings.on_real_conflict == "restart":
+        yield Problem(key, 'is not supported with on_real_conflict = "restart"', settings.commits_per_job)
+    if cls.committer is not None:
+        yield Problem(key, "is not supported with a committer", settings.commits_per_job)
+
+
+def check_handles(document: Document) -> Iterator[Problem]:
+    """Check for cached table handles that save no request."""
+    catalog = document.catalog
+    on_service = catalog.type == "service"
+    inlined = catalog.writes_metadata if on_service else catalog.table_metadata_inlined
+    for cls in resolve_classes(document):
+        if not inlined or cls.path.always_writes_metadata:
+            continue
+        if "table_handle" in cls.changed_keys and cls.settings.table_handle == "kept":
+            key = "writes_metadata" if on_service else "table_metadata_inlined"
+            message = f"has no effect unless catalog.{key} = false: the catalog returns table metadata"
+            yield Problem(cls.key("table_handle"), message, "kept")
+
+
+def _access(cls: ResolvedClass, document: Document) -> Iterator[Problem]:
+    """Check the tables and partitions of a class."""
+    settings, own = cls.settings, cls.own
+    partitions = partitions_per_table(document)
+    outside = [table for table in own.tables or () if table >= len(partitions)] if own else []
+    if outside:
+        yield Problem(
+            cls.key("tables"), f"must be below catalog.num_tables = {len(partitions)}; tables are numbered from 0", outside
+        )
+        return
+    if own and own.tables is not None and len(set(own.tables)) != len(own.tables):
+        yield Problem(cls.key("tables"), "contains duplicates", own.tables)
+    tables = own.tables if own and own.tables is not None else range(len(partitions))
+    if isinstance(settings.tables_per_txn, int) and settings.tables_per_txn > len(tables):
+        yield Problem(cls.key("tables_per_txn"), f"must be at most {len(tables)}, the number of tables", settings.tables_per_txn)
+    else:
+        yield from _within_groups(cls, document)
+    fewest = min(partitions[table] for table in tables)
+    if own and own.partition_range is not None:
+        first, end = own.partition_range
+        if not first < end <= fewest:
+            yield Problem(cls.key("partition_range"), f"must be [first, end] with first < end <= {fewest}", own.partition_range)
+            return
+        fewest = end - first
+        if settings.partitions_per_txn is None:
+            yield Problem(cls.key("partition_range"), "has no effect unless partitions_per_txn is set", own.partition_range)
+    wanted = settings.partitions_per_txn
+    if wanted is not None and wanted > fewest:
+        yield Problem(cls.key("partitions_per_txn"), f"must be at most {fewest}, the number of partitions of a table", wanted)
+
+
+def _within_groups(cls: ResolvedClass, document: Document) -> Iterator[Problem]:
+    """Check that the largest group has enough tables: a transaction never spans groups."""
+    catalog, wanted = document.catalog, cls.settings.tables_per_txn
+    if not 1 < catalog.pointers <= catalog.num_tables or spans_groups(document):
+        return
+    largest = group_sizes(catalog.num_tables, catalog.pointers, catalog.group_sizes)[0]
+    if isinstance(wanted, int) and wanted > largest:
+        yield Problem(cls.key("tables_per_txn"), f"must be at most {largest}, the size of the largest table group", wanted)
+    elif not isinstance(wanted, int) and largest == 1:
+        yield Problem(
+            cls.key("tables_per_txn"), "has no effect: every table group has one table, and a transaction does not span groups"
+        )
+
+
+def _useless_waits(cls: ResolvedClass, settings: Transactions) -> Iterator[Problem]:
+    """Check for keys that the kind of backoff does not use. Iceberg's defaults for them are accepted."""
+    backoff = settings.retry_backoff
+    if settings.retry_policy is None:
+        for key in sorted(UNUSED_BY_KIND.get(backoff.kind, frozenset()) & backoff.changed_keys):
+            yield Problem(cls.key(f"retry_backoff.{key}"), f'has no effect with kind = "{backoff.kind}"', getattr(backoff, key))
+
+
+def check_retry_after(document: Document) -> Iterator[Problem]:
+    """Check that ``retry_after`` is used with a service."""
+    for cls in resolve_classes(document):
+        if cls.settings.retry_backoff.kind == "retry_after" and document.catalog.type != "service":
+            message = 'needs catalog.type = "service", which sends Retry-After (catalog.retry_after_ms)'
+            yield Problem(cls.key("retry_backoff.kind"), message, "retry_after")
+
+
+def _useless(cls: ResolvedClass, settings: Transactions) -> Iterator[Problem]:
+    given = cls.changed_keys
+    yield from _useless_waits(cls, settings)
+    if settings.partitions_per_txn is None and "partition_selection" in given:
+        yield Problem(cls.key("partition_selection"), "has no effect unless partitions_per_txn is set")
+    if settings.on_real_conflict != "restart" and "max_restarts" in given:
+        yield Problem(cls.key("max_restarts"), 'has no effect unless on_real_conflict = "restart"', settings.max_restarts)
+    if settings.on_real_conflict not in (None, "merge") and "conflicting_manifests" in given:
+        yield Problem(cls.key("conflicting_manifests"), 'has no effect unless on_real_conflict = "merge"')
+    if settings.conflict_detector != "probabilistic" and "real_conflict_probability" in given:
+        value = settings.real_conflict_probability
+        yield Problem(cls.key("real_conflict_probability"), 'has no effect unless conflict_detector = "probabilistic"', value)
+
+
+_POINTER_TYPES = ("cas", "instant")
+_ICEBERG_KEYS = ("overwrite_by", "delete_files", "manifests_missed", "isolation")
+_TABLE_KEYS = {"files"}
+_SERVICE_KEYS = ("writes_metadata", "transfer_ms_per_mib", "metadata_limit_bytes", "server_retries", "coalesce")
+
+
+def check_protocols(document: Document) -> Iterator[Problem]:
+    """Check that classes follow protocols that fit together, and keys that contradict a protocol."""
+    classes = resolve_classes(document)
+    following = [(cls, cls.protocol) for cls in classes if cls.protocol is not None]
+    if not following:
+        if "files" in document.table.changed_keys:
+            yield Problem("table.files", "has no effect unless commit_path is a declarative protocol", document.table.files)
+        return
+    first, protocol = following[0]
+    for cls in classes:
+        if cls.protocol is None:
+            message = f"cannot be combined with {protocol.name}, which class {first.name!r} follows: a table has one format"
+            yield Problem(cls.key("commit_path"), message, cls.settings.commit_path)
+        elif (cls.protocol.commit_point, cls.protocol.scope) != (protocol.commit_point, protocol.scope):
+            message = f"has another commit point than {protocol.name}, which class {first.name!r} follows"
+            yield Problem(cls.key("commit_path"), message, cls.settings.commit_path)
+    for key in sorted(document.table.changed_keys - _TABLE_KEYS):
+        yield Problem(f"table.{key}", f"has no effect with {protocol.name}; use table.files", getattr(document.table, key))
+    yield from _check_catalog(document, protocol)
+    for cls, own in following:
+        yield from _check_class(cls, own)
+
+
+def _check_catalog(document: Document, protocol: Protocol) -> Iterator[Problem]:
+    catalog, where = document.catalog, f"{protocol.name} commits by {protocol.commit_point}"
+    kind = catalog.type or _POINTER_TYPES[0]
+    if protocol.commit_point in SERVICE_POINTS and kind != "service":
+        yield Problem("catalog.type", f'must be "service": {where}', kind)
+    if protocol.commit_point == "put_if_absent" and kind not in _POINTER_TYPES:
+        yield Problem("catalog.type", f'must be "cas": {where} in the object store', kind)
+    if protocol.commit_point == "swap" and kind not in (*_POINTER_TYPES, "service"):
+        yield Problem("catalog.type", f'must be "cas" or "service": {where}', kind)
+    wanted = 1 if protocol.scope == "lake" else catalog.num_tables
+    if catalog.pointers != wanted:
+        order = "one counter orders all tables" if protocol.scope == "lake" else "each table has its own log or pointer"
+        yield Problem("catalog.num_groups", f"must be {wanted}: with {protocol.name}, {order}", catalog.num_groups)
+    for key in _SERVICE_KEYS:
+        if key in catalog.changed_keys and getattr(catalog, key):
+            yield Problem(f"catalog.{key}", f"has no effect with {protocol.name}: it belongs to Iceberg's REST catalogs")
+    if document.transaction.manifest_list_mode == "append":
+        yield Problem("transaction.manifest_list_mode", f"has no effect with {protocol.name}", "append")
+
+
+def _check_class(cls: ResolvedClass, protocol: Protocol) -> Iterator[Problem]:
+    settings = cls.settings
+    if protocol.scope == "table" and settings.tables_per_txn != 1:
+        message = f"must be 1 with {protocol.name}, which commits to one table at a time"
+        yield Problem(cls.key("tables_per_txn"), message, settings.tables_per_txn)
+    if settings.table_handle == "kept":
+        message = f"has no effect with {protocol.name}: the steps of load describe the reads of a client with a cached table"
+        yield Problem(cls.key("table_handle"), message, "kept")
+    if settings.retry > 0 and not protocol.rebases:
+        yield Problem(cls.key("retry"), f"must be 0 with {protocol.name}: it does not rebase (conflicts.rebases)", settings.retry)
+    elif settings.retry > 0 and not protocol.discovers_again:
+        message = f"must be 0 with {protocol.name}: no step shows the current version after a lost attempt"
+        yield Problem(cls.key("retry"), message, settings.retry)
+    for key in _ICEBERG_KEYS:
+        if key in cls.changed_keys:
+            yield Problem(cls.key(key), f"has no effect with {protocol.name}", getattr(settings, key))

@@ -56,10 +56,10 @@ from pydantic import Field
 
 from endive.config.errors import ConfigError, Problem, Tree, closest
 from endive.config.load import check_document, read_toml
-from endive.config.precision import Precision, parse_precision
 from endive.config.schema import Document, ScenarioName
 from endive.config.study import (
     Axes,
+    Precision,
     PrecisionText,
     SeedCount,
     Seeds,
@@ -67,6 +67,7 @@ from endive.config.study import (
     axis_values,
     base_of,
     check_study,
+    parse_precision,
     parse_seeds,
     with_whole_paths,
 )

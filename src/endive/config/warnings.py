@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from endive.config.arrival_keys import build_arrivals
-from endive.config.resolve import ResolvedClass, resolve_classes
+from endive.config.resolve import ResolvedClass, catalog_profile, resolve_classes, storage_profile
 from endive.config.schema import Document
-from endive.config.store_profiles import catalog_profile, storage_profile
 from endive.formatting import format_duration
 from endive.input_files import state
 from endive.storage import FixedLatency

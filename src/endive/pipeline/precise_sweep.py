@@ -15,7 +15,7 @@ from typing import Any
 
 from endive.analysis.conditions import Subject
 from endive.analysis.replication_rule import Reached, count_seeds, measure_widths
-from endive.config.precision import Precision
+from endive.config.study import Precision
 from endive.pipeline.metrics import Sessions, current_tables
 from endive.runs.plan import SweepPlan, SweepPoint
 from endive.studies.measure import MetricsOptions

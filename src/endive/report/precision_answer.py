@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from endive.analysis.replication_rule import Reached, Width
-from endive.config.precision import Precision
+from endive.config.study import Precision
 from endive.formatting import format_count, format_number
 
 

@@ -16,7 +16,7 @@ from endive.analysis.run_metrics import ALL
 from endive.analysis.warmup import common_window
 from endive.config import ConfigError, Document, Problem
 from endive.config.load import load_document, read_toml
-from endive.config.precision import Precision
+from endive.config.study import Precision
 from endive.config.sweep_file import SCENARIO, Sweep
 from endive.formatting import format_count, join_names
 from endive.output_files import check_writable

@@ -16,13 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from endive.catalog import ServiceSettings
-from endive.config.arrival_keys import Closed
+from endive.config.arrival_keys import Closed, trace_hash
 from endive.config.components import components_identity
-from endive.config.protocol_checks import protocol_content, protocol_name
-from endive.config.resolve import resolve_classes
+from endive.config.resolve import catalog_kind, catalog_profile, protocol_content, protocol_name, resolve_classes, storage_profile
 from endive.config.schema import CatalogSection, ClassSection, Document, Transactions
-from endive.config.store_profiles import catalog_kind, catalog_profile, storage_profile
-from endive.config.traces import trace_hash
 from endive.config.values import Distribution, Latency, Section
 from endive.storage import StorageProfile
 from endive.version import MODEL_VERSION

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from endive.config.errors import ConfigError, Problem
-from endive.config.precision import Precision
 from endive.config.schema import Document
+from endive.config.study import Precision
 from endive.config.sweep_file import KeptRows, Sweep
 from endive.formatting import format_bytes
 from endive.runs.effort import Effort, estimate_effort

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from endive.config.aliases import ICEBERG_RETRY, value_at
 from endive.config.arrival_keys import scale_arrivals
 from endive.config.errors import ConfigError
-from endive.config.load import check_document
+from endive.config.load import ICEBERG_RETRY, check_document, value_at
 from endive.config.resolve import ResolvedClass, resolve_classes
 from endive.config.schema import Document
 from endive.config.values import duration_ms

@@ -9,10 +9,9 @@ from typing import Any
 
 import tomli_w
 
-from endive.config.aliases import canonical, value_at
 from endive.config.components import ASKED, code_path
 from endive.config.errors import ConfigError, Problem
-from endive.config.load import check_document, read_toml
+from endive.config.load import canonical, check_document, read_toml, value_at
 from endive.config.schema import Document
 from endive.input_files import DEEPEST
 from endive.serve.messages import Tree

@@ -16,12 +16,10 @@ from endive.analysis.estimates import CONFIDENCE, Estimate, estimate_metric
 from endive.analysis.load_search import Search
 from endive.analysis.run_metrics import ALL, RATES
 from endive.config import ConfigError, Document, Problem
-from endive.config.aliases import value_at
 from endive.config.errors import closest, nearest
-from endive.config.load import check_document, read_toml, with_override
-from endive.config.precision import parse_precision
+from endive.config.load import check_document, read_toml, value_at, with_override
 from endive.config.resolve import resolve_classes
-from endive.config.study import FrontierSettings, check_frontier
+from endive.config.study import FrontierSettings, check_frontier, parse_precision
 from endive.config.values import MOST_MS
 from endive.studies.measure import RunMetrics
 from endive.studies.replicate import Replications

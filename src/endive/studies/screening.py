@@ -21,8 +21,7 @@ from endive.analysis.estimates import CONFIDENCE, estimate_metric
 from endive.analysis.halving import Dimension
 from endive.analysis.run_metrics import RATES
 from endive.config import ConfigError, Document, Problem
-from endive.config.aliases import value_at
-from endive.config.load import read_toml
+from endive.config.load import read_toml, value_at
 from endive.config.values import plain_value
 from endive.studies.frontier import VariedFile, check_known
 from endive.studies.replicate import Replications

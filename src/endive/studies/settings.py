@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from endive.config import Document
-from endive.config.aliases import EXPIRY_PROPERTIES
+from endive.config.load import EXPIRY_PROPERTIES
 from endive.config.resolve import ResolvedClass, resolve_classes
 from endive.config.schema import CLASS_KEYS
 from endive.formatting import format_duration

@@ -20,11 +20,10 @@ from endive.analysis.replication_rule import choose_subjects
 from endive.analysis.run_metrics import ALL, RATES
 from endive.analysis.warmup import Window, common_window
 from endive.config import ConfigError, Document, Problem, compute_experiment_hash
-from endive.config.aliases import ICEBERG_RETRY
 from endive.config.errors import nearest
-from endive.config.load import check_document, parse_assignment, read_toml
-from endive.config.precision import Precision
+from endive.config.load import ICEBERG_RETRY, check_document, parse_assignment, read_toml
 from endive.config.resolve import ResolvedClass, resolve_classes
+from endive.config.study import Precision
 from endive.config.values import plain_value
 from endive.studies.frontier import VariedFile, check_known, estimate_subject
 from endive.studies.measure import RunMetrics
