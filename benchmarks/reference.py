@@ -10,8 +10,8 @@ import simpy
 
 from benchmarks.cases import LIGHT, MINUTE_MS, MIXED
 from benchmarks.measure import Row, cpu_seconds, probe, timed_run, timed_table
+from endive.simulation.columns import BATCH_ROWS
 from endive.simulation.reference import ReferenceEngine
-from endive.simulation.rows import BATCH_ROWS
 
 _REPEATS = 3
 _SIMULATED_MS = 3.0 * MINUTE_MS

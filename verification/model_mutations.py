@@ -244,13 +244,13 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     mutation(
         "snapshots behind count other tables",
-        "transaction/interface.py",
+        "transaction/operation_classes.py",
         "return sum(new_snapshot.get_table(table).version - old_snapshot.get_table(table).version for table in tables)",
         "return sum(new.version - old.version for new, old in zip(new_snapshot.tables, old_snapshot.tables) if tables)",
     ),
     mutation(
         "other partitions of the same table overlap",
-        "transaction/interface.py",
+        "transaction/operation_classes.py",
         "return any(before[p] != after[p] for p in self.partitions_written.get(table_id, ()))",
         "return before != after",
     ),

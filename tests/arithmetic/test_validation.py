@@ -17,7 +17,7 @@ from endive.arithmetic.validation import (
     review_record,
 )
 from endive.table import OperationSettings, pyiceberg_traits_of, traits_of
-from endive.table.traits import APPEND, DELETE, OVERWRITE
+from endive.table.operations import APPEND, DELETE, OVERWRITE
 
 SERIALIZABLE = traits_of("overwrite", OperationSettings(isolation="serializable"))
 BY_FILTER = traits_of("overwrite", OperationSettings(isolation="serializable", by="filter"))

@@ -8,7 +8,7 @@ import pytest
 from endive.catalog import CASCatalog
 from endive.catalog.accounts import AccountedCatalog
 from endive.table import TableChange, TableFiles, TableModel
-from endive.table.traits import Traits
+from endive.table.operations import Traits
 from tests.interleave import fixed_provider, outcome
 
 MODEL = TableModel(manifests=3)

@@ -13,7 +13,7 @@ from endive.catalog.snapshots import METADATA_TOO_LARGE
 from endive.randomness import Stream
 from endive.storage import FixedLatency, ProfiledProvider, StorageProfile, UniformLatency, UnsupportedOperationError
 from endive.table import TableChange, TableModel
-from endive.table.traits import Traits
+from endive.table.operations import Traits
 from tests.interleave import (
     CAS,
     CATALOG_READ,

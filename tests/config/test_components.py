@@ -167,7 +167,7 @@ def test_stores_and_operations_of_the_guide(config: Path, kind: str, heading: st
         (
             "parts.transaction.code",
             "queue_catalog.py:QueueCatalog",
-            "a subclass of endive.transaction.interface.Transaction",
+            "a subclass of endive.transaction.operation_classes.Transaction",
         ),
     ],
 )

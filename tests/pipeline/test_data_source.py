@@ -181,7 +181,7 @@ def engines() -> list[threading.Thread]:
 
 
 def test_a_reader_that_leaves_early_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("endive.simulation.rows.BATCH_ROWS", 4)
+    monkeypatch.setattr("endive.simulation.columns.BATCH_ROWS", 4)
     batches = stream_batches(built())
     assert next(batches).num_rows == 4
     (engine,) = engines()

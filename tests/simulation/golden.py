@@ -24,9 +24,9 @@ from typing import Any
 import pyarrow as pa
 
 from endive.simulation import RESULT_SCHEMA, RunCounters
+from endive.simulation.columns import TRACE_SCHEMA
 from endive.simulation.compiled.engine import CompiledEngine
 from endive.simulation.reference import ReferenceEngine
-from endive.simulation.rows import TRACE_SCHEMA
 from endive.version import MODEL_VERSION
 from tests.simulation.runs import config_of, table_of
 

@@ -10,13 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from endive.simulation.columns import COLUMNS, COUNT_COLUMNS, IO_COLUMNS, TIME_COLUMNS, TIME_WORDS
+from endive.simulation.columns import COLUMNS, COUNT_COLUMNS, IO_COLUMNS, RESULT_SCHEMA, TIME_COLUMNS, TIME_WORDS, parquet_options
 from endive.simulation.compiled import engine, run_state
 from endive.simulation.compiled.engine import CompiledEngine
 from endive.simulation.reference import ReferenceEngine
-from endive.simulation.rows import RESULT_SCHEMA, parquet_options
 from endive.transaction import TransactionResult
-from endive.transaction.accesses import COUNTERS, TIMES
+from endive.transaction.types import COUNTERS, TIMES
 from tests.simulation.runs import ENGINES, Engine, frame_of
 
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from endive.simulation import RESULT_SCHEMA, Simulation, Statistics
-from endive.simulation.rows import BATCH_ROWS, RowBuffer, batch_to_results, results_to_batch
+from endive.simulation.columns import BATCH_ROWS, RowBuffer, batch_to_results, results_to_batch
 from endive.transaction import TransactionResult
 from tests.config import built
 
@@ -86,7 +86,7 @@ def test_objects_are_made_only_when_they_are_asked_for(monkeypatch: pytest.Monke
         made.append(1)
         return batch_to_results(rows)
 
-    monkeypatch.setattr("endive.simulation.statistics.batch_to_results", counted)
+    monkeypatch.setattr("endive.simulation.summary.batch_to_results", counted)
     statistics = Simulation(built()).run()
     frame = statistics.to_dataframe()
     assert made == []

@@ -20,7 +20,7 @@ from endive.table import (
     TableModel,
     traits_of,
 )
-from endive.table.traits import REPLACE
+from endive.table.operations import REPLACE
 
 USUAL = OperationSettings()
 ONLY_ONE = OperationSettings(max_snapshot_age_ms=-math.inf)

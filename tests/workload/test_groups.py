@@ -21,7 +21,7 @@ from endive.workload import (
     ZipfTableSelector,
     assign_groups,
 )
-from endive.workload.groups import GroupSizes, group_sizes
+from endive.workload.classes import GroupSizes, group_sizes
 
 RULES: tuple[GroupSizes, ...] = ("uniform", "longtail")
 topologies = st.integers(1, 60).flatmap(lambda tables: st.tuples(st.just(tables), st.integers(1, tables)))
@@ -161,6 +161,6 @@ def test_the_most_groups_are_made_at_once(sizes: GroupSizes, monkeypatch: pytest
         assert len(sums) < 10, "sizes are added up again and again"
         return sums[-1]
 
-    monkeypatch.setattr("endive.workload.groups.sum", counted, raising=False)
+    monkeypatch.setattr("endive.workload.classes.sum", counted, raising=False)
     assert sum(group_sizes(10**6, 10**5, sizes)) == 10**6
     assert sums

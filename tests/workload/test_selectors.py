@@ -19,7 +19,7 @@ from endive.workload import (
     ZipfPartitionSelector,
     ZipfTableSelector,
 )
-from endive.workload.selectors import written_count, zipf_cumulative
+from endive.workload.classes import written_count, zipf_cumulative
 
 Selector = TableSelector | PartitionSelector
 UNIFORM: list[type[UniformTableSelector] | type[UniformPartitionSelector]] = [UniformTableSelector, UniformPartitionSelector]

@@ -37,7 +37,18 @@ from endive.table import ALL_MANIFESTS, OperationSettings, TableModel
 from endive.transaction import OPERATIONS, Backoff, CommitPolicy, ConflictDetector, ManifestCount, ObjectSizes, Transaction
 from endive.transaction.paths import DEFAULT_PATH, RETRY_POLICY
 from endive.transaction.policy import Failures
-from endive.workload import CommitterSettings, Workload, WorkloadClass, WorkloadConfig, ZipfCount, assign_groups, selectors
+from endive.workload import (
+    CommitterSettings,
+    UniformPartitionSelector,
+    UniformTableSelector,
+    Workload,
+    WorkloadClass,
+    WorkloadConfig,
+    ZipfCount,
+    ZipfPartitionSelector,
+    ZipfTableSelector,
+    assign_groups,
+)
 
 _DEFAULT_ALPHA = 1.5
 Selector = TypeVar("Selector")
@@ -202,12 +213,10 @@ def _class(resolved: ResolvedClass, document: Document) -> WorkloadClass:
         runtime=settings.runtime.to_distribution(),
         operations=_operations(resolved, document),
         tables_per_txn=ZipfCount(tables.zipf) if isinstance(tables, ZipfTables) else tables,
-        table_selector=_selector(settings.table_selection, selectors.UniformTableSelector, selectors.ZipfTableSelector),
+        table_selector=_selector(settings.table_selection, UniformTableSelector, ZipfTableSelector),
         tables=None if own is None or own.tables is None else tuple(own.tables),
         partitions_per_txn=settings.partitions_per_txn,
-        partition_selector=_selector(
-            settings.partition_selection, selectors.UniformPartitionSelector, selectors.ZipfPartitionSelector
-        ),
+        partition_selector=_selector(settings.partition_selection, UniformPartitionSelector, ZipfPartitionSelector),
         partition_range=None if own is None or own.partition_range is None else (own.partition_range[0], own.partition_range[1]),
         manifests_per_concurrent_commit=settings.manifests_per_concurrent_commit,
         max_retries=_own(settings.retry, document.transaction.retry),

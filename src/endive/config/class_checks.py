@@ -18,9 +18,9 @@ from endive.config.resolve import (
 from endive.config.schema import CommitterSection, Document, Transactions
 from endive.transaction.paths import DEFAULT_PATH, ICEBERG
 from endive.transaction.policy import UNUSED_BY_KIND
-from endive.transaction.protocol import SERVICE_POINTS, Protocol
+from endive.transaction.protocol_path import SERVICE_POINTS, Protocol
 from endive.workload.arrivals import INTER_ARRIVAL, SCHEDULE, TRACE, Submission
-from endive.workload.groups import group_sizes
+from endive.workload.classes import group_sizes
 
 
 def check_classes(document: Document) -> Iterator[Problem]:

@@ -17,7 +17,7 @@ from endive.config.schema import Document
 from endive.input_files import DEEPEST, UnreadableError
 from endive.protocols import reader
 from endive.transaction.paths import ICEBERG_RETRY_PROPERTIES, RETRY_POLICY
-from endive.transaction.protocol import SERVICE_POINTS, Protocol
+from endive.transaction.protocol_path import SERVICE_POINTS, Protocol
 from endive.workload.arrivals import TRACE
 
 

@@ -34,7 +34,7 @@ from endive.storage import (
 )
 from endive.storage.profiles import ProfileError
 from endive.transaction.paths import COMMIT_PATHS, CommitPath, protocol_path
-from endive.transaction.protocol import Protocol
+from endive.transaction.protocol_path import Protocol
 from endive.workload import DEFAULT_CLASS
 
 _OWN_ONLY = {*ArrivalKeys.model_fields, "committer", "operation", "tables", "partition_range"}

@@ -39,7 +39,7 @@ from endive.config.values import (
     ZipfTables,
 )
 from endive.table import OPERATION_CODES, OPERATION_FACTS
-from endive.table.traits import Isolation
+from endive.table.operations import Isolation
 from endive.transaction.paths import COMMIT_PATHS, DEFAULT_PATH, RETRY_POLICY
 from endive.transaction.policy import OnRealConflict, OnUnknown, TableHandle
 from endive.workload.committer import CommitRound

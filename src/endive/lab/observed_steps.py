@@ -16,7 +16,7 @@ from endive.lab.exchange import CATALOG
 from endive.lab.objects import IF_MATCH
 from endive.lab.recording import RecordedRequest
 from endive.storage import MANIFEST_FILE, MANIFEST_LIST, TABLE_METADATA
-from endive.transaction.protocol import StepObject, StepOperation
+from endive.transaction.protocol_path import StepObject, StepOperation
 
 ObservedPhase = Literal["load", "attempt", "after_loss", "after_success"]
 _OPERATIONS: tuple[tuple[str, StepOperation], ...] = (

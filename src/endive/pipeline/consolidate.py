@@ -32,7 +32,7 @@ from endive.runs.inventory import Damage, Inventory, PipelineError, take_invento
 from endive.runs.layout import LOCK, dataset_folder, part_file, part_files, run_directory
 from endive.runs.parameters import Value
 from endive.runs.stored import StoredRun
-from endive.simulation.rows import RESULT_SCHEMA, parquet_options
+from endive.simulation.columns import RESULT_SCHEMA, parquet_options
 from endive.transaction import OPERATIONS
 
 PART_ROWS = 1_000_000

@@ -31,7 +31,7 @@ from endive.runs.contents import structure_problem
 from endive.runs.inventory import Damage, Inventory, PipelineError, take_inventory
 from endive.runs.layout import run_directory
 from endive.runs.stored import StoredRun
-from endive.simulation.rows import RESULT_SCHEMA
+from endive.simulation.columns import RESULT_SCHEMA
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

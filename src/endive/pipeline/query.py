@@ -17,7 +17,7 @@ from endive.pipeline.jobs import collect_arrow, run_with_progress, spark_ddl, su
 from endive.runs.inventory import Inventory, PipelineError
 from endive.runs.layout import METRICS_TABLES, RESULTS, metrics_table, run_directory
 from endive.runs.parameters import column_types, parameter_array
-from endive.simulation.rows import RESULT_SCHEMA
+from endive.simulation.columns import RESULT_SCHEMA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

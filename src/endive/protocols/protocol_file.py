@@ -12,7 +12,7 @@ from endive.config.errors import Problem, nearest
 from endive.config.schema import RetryBackoff
 from endive.config.values import Count, NonNegativeMs, Section
 from endive.table import ICEBERG_OPERATIONS
-from endive.transaction.protocol import (
+from endive.transaction.protocol_path import (
     CATALOG_OPERATIONS,
     CONFLICT_LEVELS,
     CommitPoint,

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from endive.config.errors import ConfigError, Problem, problems_of
 from endive.input_files import UnreadableError, is_predicate, parse_toml, read_text
 from endive.protocols.protocol_file import ProtocolDocument, StepSection, contradictions, discovering_step, phases_of
-from endive.transaction.protocol import CONFLICT_LEVELS, Protocol, ProtocolStep, Steps
+from endive.transaction.protocol_path import CONFLICT_LEVELS, Protocol, ProtocolStep, ProtocolSteps
 
 _PHASE_OF_KEY = {"checkpoints.steps": "checkpoint"}
 
@@ -187,7 +187,7 @@ def _build(document: ProtocolDocument, name: str) -> Protocol:
     )
 
 
-def _steps(document: ProtocolDocument, phase: str) -> Steps:
+def _steps(document: ProtocolDocument, phase: str) -> ProtocolSteps:
     shown = discovering_step(document, phase)
     return tuple(_step(step, step.discovers or place == shown) for place, step in enumerate(phases_of(document)[phase]))
 

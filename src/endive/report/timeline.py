@@ -27,8 +27,7 @@ from endive.report.study_data import RunPlace, Study
 from endive.report.style import PART_COLOURS
 from endive.runs.stored import rows_missing
 from endive.simulation import Simulation, SimulationConfig
-from endive.simulation.columns import TIME_WORDS
-from endive.simulation.rows import Progress
+from endive.simulation.columns import TIME_WORDS, Progress
 from endive.simulation.runner import EngineError
 
 _KEPT = ("txn_id", "t_submit", "total_latency", "status", "operation_type", "workload_class", "tables_written", "commit_latency")

@@ -24,8 +24,8 @@ from endive.runs.layout import CONFIG, PROVENANCE, SUMMARY, TRACE, hash_of
 from endive.runs.records import CHECKSUM, RecordError, SummaryRecord, read_record
 from endive.runs.stored import StoredExperiment, StoredRun
 from endive.simulation import Summary
+from endive.simulation.columns import RESULT_SCHEMA, TRACE_SCHEMA
 from endive.simulation.row_invariants import RowError, RowInvariants, RunLimits
-from endive.simulation.rows import RESULT_SCHEMA, TRACE_SCHEMA
 from endive.simulation.summary import RunCounters
 from endive.version import code_version
 from endive.workload import DEFAULT_CLASS

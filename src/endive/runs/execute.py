@@ -36,7 +36,7 @@ from endive.runs.layout import RunFiles, named_experiment, run_directory
 from endive.runs.records import seal_record
 from endive.runs.stored import StoredRun
 from endive.simulation import RESULT_SCHEMA, TRACE_SCHEMA, Simulation, Summary
-from endive.simulation.rows import Progress, parquet_options
+from endive.simulation.columns import Progress, parquet_options
 from endive.version import code_version, get_git_sha
 
 _DEPENDENCIES = ("numba", "numpy", "pandas", "pyarrow", "pydantic", "scipy", "simpy")

@@ -22,8 +22,8 @@ from endive.runs.execute import ParquetSink
 from endive.runs.layout import RunFiles, run_directory, scratch_directory
 from endive.runs.records import seal_record
 from endive.runs.stored import ROWS_KEPT, StoredRun
+from endive.simulation.columns import BATCH_ROWS, RESULT_SCHEMA
 from endive.simulation.row_invariants import RowError
-from endive.simulation.rows import BATCH_ROWS, RESULT_SCHEMA
 
 ONE_IN = 100
 """Number of transactions per sampled transaction."""

@@ -19,8 +19,8 @@ import simpy
 
 from endive.catalog import AccountedCatalog, Catalog
 from endive.randomness import TransactionStreams
+from endive.simulation.columns import Progress, RowBuffer, Sink, results_to_batch, trace_to_batch
 from endive.simulation.config import SimulationConfig
-from endive.simulation.rows import Progress, RowBuffer, Sink, results_to_batch, trace_to_batch
 from endive.simulation.summary import RunCounters
 from endive.steps import FailedAnswer, RequestFailedError, Signal, Step, WaitFor
 from endive.table import TableModel

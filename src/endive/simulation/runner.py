@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from endive.simulation.columns import Progress, Sink
 from endive.simulation.config import SimulationConfig
-from endive.simulation.rows import Progress, Sink
-from endive.simulation.statistics import Statistics
-from endive.simulation.summary import RunCounters
+from endive.simulation.summary import RunCounters, Statistics
 from endive.transaction.paths import COMMIT_PATHS
 
 if TYPE_CHECKING:

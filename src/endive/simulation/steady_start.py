@@ -16,7 +16,7 @@ from endive.table import OperationSettings, TableModel
 from endive.table.steady import CommitRate, steady_files
 from endive.transaction import ReadOnlyTransaction, RewriteFilesTransaction, Transaction
 from endive.workload import WorkloadClass, ZipfCount, mean_ms
-from endive.workload.selectors import WeightedSelector, written_count, zipf_cumulative
+from endive.workload.classes import WeightedSelector, written_count, zipf_cumulative
 
 
 def start_steady(config: SimulationConfig, fixed: Collection[str] = ()) -> SimulationConfig:

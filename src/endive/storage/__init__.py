@@ -1,12 +1,17 @@
 """Object stores: latency distributions, providers, and the profiles that describe them."""
 
+from endive.storage.distributions import EmpiricalLatency as EmpiricalLatency
 from endive.storage.distributions import ExponentialLatency as ExponentialLatency
 from endive.storage.distributions import FixedLatency as FixedLatency
+from endive.storage.distributions import GammaLatency as GammaLatency
 from endive.storage.distributions import LatencyDistribution as LatencyDistribution
 from endive.storage.distributions import LognormalLatency as LognormalLatency
+from endive.storage.distributions import MixtureLatency as MixtureLatency
 from endive.storage.distributions import NormalLatency as NormalLatency
 from endive.storage.distributions import QuantileDistribution as QuantileDistribution
+from endive.storage.distributions import ShiftedLognormalLatency as ShiftedLognormalLatency
 from endive.storage.distributions import SizeBasedLatency as SizeBasedLatency
+from endive.storage.distributions import TableLatency as TableLatency
 from endive.storage.distributions import UniformLatency as UniformLatency
 from endive.storage.profiles import builtin_profiles as builtin_profiles
 from endive.storage.profiles import create_provider as create_provider
@@ -22,8 +27,3 @@ from endive.storage.provider import StorageProfile as StorageProfile
 from endive.storage.provider import StorageProvider as StorageProvider
 from endive.storage.provider import StorageResult as StorageResult
 from endive.storage.provider import UnsupportedOperationError as UnsupportedOperationError
-from endive.storage.quantile_tables import EmpiricalLatency as EmpiricalLatency
-from endive.storage.quantile_tables import GammaLatency as GammaLatency
-from endive.storage.quantile_tables import MixtureLatency as MixtureLatency
-from endive.storage.quantile_tables import ShiftedLognormalLatency as ShiftedLognormalLatency
-from endive.storage.quantile_tables import TableLatency as TableLatency

@@ -24,15 +24,18 @@ from endive.arithmetic.draws import quantile
 from endive.input_files import UnreadableError, in_short, parse_toml, read_toml
 from endive.randomness import RandomSource
 from endive.storage.distributions import (
+    EmpiricalLatency,
     FixedLatency,
+    GammaLatency,
     LognormalLatency,
+    MixtureLatency,
     NormalLatency,
     Parameters,
     QuantileDistribution,
+    ShiftedLognormalLatency,
     SizeBasedLatency,
 )
 from endive.storage.provider import MANIFEST_FILE, OBJECT_KINDS, ProfiledProvider, StorageProfile
-from endive.storage.quantile_tables import EmpiricalLatency, GammaLatency, MixtureLatency, ShiftedLognormalLatency
 
 PROFILE_SETS = ("2025-06", "2025-12", "2026-01")
 DEFAULT_PROFILE_SET = "2026-01"

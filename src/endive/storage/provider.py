@@ -16,8 +16,7 @@ from typing import Self
 from endive.arithmetic.draws import quantile
 from endive.randomness import RandomSource, Stream
 from endive.steps import REQUEST_FAILED, RequestFailedError
-from endive.storage.distributions import Parameters, QuantileDistribution, SizeBasedLatency
-from endive.storage.quantile_tables import TableLatency
+from endive.storage.distributions import Parameters, QuantileDistribution, SizeBasedLatency, TableLatency
 
 CATALOG = "catalog"
 TABLE_METADATA = "table_metadata"

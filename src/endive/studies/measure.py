@@ -31,8 +31,7 @@ from endive.analysis.warmup import SERIES_BINS, LoadPattern, Window, common_wind
 from endive.config import ConfigError, Document, Problem, build_simulation_config
 from endive.config.load import load_document
 from endive.runs.stored import ROWS_KEPT, rows_missing
-from endive.simulation.columns import STATE_COLUMNS
-from endive.simulation.rows import RESULT_SCHEMA
+from endive.simulation.columns import RESULT_SCHEMA, STATE_COLUMNS
 from endive.studies.configured import add_configured, facts_of, read_facts
 from endive.transaction import OPERATIONS
 from endive.version import METRICS_VERSION

@@ -2,6 +2,10 @@
 
 Each committed snapshot produces a new state. States are immutable and share their history, so a snapshot of the
 catalog needs no copy. The catalog owns the current state.
+
+With appends to manifest lists (ML+), each table also has a manifest list that grows like a log. The run owns these lists and its
+transactions share them. Entries are tentative until their transaction commits; readers ignore entries of transactions that did not
+commit.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from endive.arithmetic.manifests import (
     snapshots_kept,
     young_before_start,
 )
-from endive.table.traits import Traits
+from endive.table.operations import Traits
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +157,48 @@ class TableFiles:
         time_ms = change.time_ms if self.head is None else max(change.time_ms, self.head.time_ms)
         head = SnapshotRecord(self.head, traits.kind, data, traits.deletes, change.partitions, time_ms)
         return replace(self, head=head, **counts_after(self.model, self, traits)._asdict())
+
+
+@dataclass
+class ManifestListCounters:
+    """Counters of the manifest lists, incremented at the linearization point."""
+
+    manifest_append_physical_success: int = 0
+    manifest_append_physical_failure: int = 0
+    manifest_append_sealed_rewrite: int = 0
+
+
+class ManifestLists:
+    """Manifest list of each table. A list larger than ``seal_threshold_bytes`` is sealed; 0 disables sealing.
+
+    Offsets continue to grow when a list is rewritten, so an append to the old list fails.
+    """
+
+    def __init__(self, num_tables: int, seal_threshold_bytes: int = 0) -> None:
+        self._offsets = [0] * num_tables
+        self._starts = [0] * num_tables
+        self._sealed = [False] * num_tables
+        self.seal_threshold_bytes = seal_threshold_bytes
+        self.counters = ManifestListCounters()
+
+    def end_of(self, table_id: int) -> tuple[int, bool]:
+        """Return the end of a table's list, and whether the list is sealed."""
+        return self._offsets[table_id], self._sealed[table_id]
+
+    def append(self, table_id: int, expected_offset: int, entry_bytes: int) -> bool:
+        """Append an entry if the list still ends at ``expected_offset`` and is not sealed."""
+        if self._sealed[table_id] or self._offsets[table_id] != expected_offset:
+            self.counters.manifest_append_physical_failure += 1
+            return False
+        self._offsets[table_id] += entry_bytes
+        if 0 < self.seal_threshold_bytes < self._offsets[table_id] - self._starts[table_id]:
+            self._sealed[table_id] = True
+        self.counters.manifest_append_physical_success += 1
+        return True
+
+    def replace_sealed(self, table_id: int) -> None:
+        """Replace a sealed list by a new one, unless another transaction has replaced it."""
+        if self._sealed[table_id]:
+            self._starts[table_id] = self._offsets[table_id]
+            self._sealed[table_id] = False
+            self.counters.manifest_append_sealed_rewrite += 1

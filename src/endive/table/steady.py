@@ -14,7 +14,7 @@ from functools import cached_property
 from endive.arithmetic.manifests import ALL_MANIFESTS, NO_SNAPSHOT, merged_size
 from endive.randomness import RandomSource
 from endive.table.files import TableFiles, TableModel
-from endive.table.traits import Traits
+from endive.table.operations import Traits
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,9 @@
 """Transactions: operations on tables and their commit protocols."""
 
-from endive.transaction.interface import ConflictDetector as ConflictDetector
-from endive.transaction.interface import Transaction as Transaction
-from endive.transaction.manifest_lists import ManifestListCounters as ManifestListCounters
-from endive.transaction.manifest_lists import ManifestLists as ManifestLists
+from endive.table.files import ManifestListCounters as ManifestListCounters
+from endive.table.files import ManifestLists as ManifestLists
 from endive.transaction.operation_classes import OPERATIONS as OPERATIONS
+from endive.transaction.operation_classes import ConflictDetector as ConflictDetector
 from endive.transaction.operation_classes import DeleteTransaction as DeleteTransaction
 from endive.transaction.operation_classes import ExpireSnapshotsTransaction as ExpireSnapshotsTransaction
 from endive.transaction.operation_classes import FastAppendTransaction as FastAppendTransaction
@@ -14,6 +13,7 @@ from endive.transaction.operation_classes import ReadOnlyTransaction as ReadOnly
 from endive.transaction.operation_classes import ReplacePartitionsTransaction as ReplacePartitionsTransaction
 from endive.transaction.operation_classes import RewriteFilesTransaction as RewriteFilesTransaction
 from endive.transaction.operation_classes import RowDeltaTransaction as RowDeltaTransaction
+from endive.transaction.operation_classes import Transaction as Transaction
 from endive.transaction.operation_classes import ValidatedOverwriteTransaction as ValidatedOverwriteTransaction
 from endive.transaction.policy import Backoff as Backoff
 from endive.transaction.policy import CommitPolicy as CommitPolicy

@@ -13,14 +13,14 @@ from endive.arithmetic.costs import any_error_probability, orphaned_files, sdk_r
 from endive.catalog.snapshots import CatalogSnapshot
 from endive.randomness import Purpose, TransactionStreams
 from endive.steps import REQUEST_FAILED, FailedAnswer, RequestFailedError, Step, WaitFor
-from endive.transaction import accesses
+from endive.transaction import types
 from endive.transaction.policy import CLIENT_CRASH, COMMIT_STATE_UNKNOWN, CommitPolicy
 from endive.transaction.types import OPERATION_TIMEOUT, TraceEvent, Tracer, TransactionResult, TransactionStatus
 
 if TYPE_CHECKING:
     from endive.storage import StorageProvider
     from endive.table import TableFiles
-    from endive.transaction.interface import Transaction
+    from endive.transaction.operation_classes import Transaction
 
 Steps = Generator[Step, None, None]
 T = TypeVar("T")
@@ -55,8 +55,8 @@ class Account:
         """Time at which the client cancels the operation; infinite before the first retry or restart and after the commit."""
         self.installed: tuple[TableFiles, ...] = ()
         """Written tables after the commit, if the catalog tracks them."""
-        self.times = dict.fromkeys(accesses.TIMES, 0.0)
-        self.counts = dict.fromkeys((*accesses.COUNTERS, *accesses.PROTOCOL_COUNTERS, *_EVENTS), 0)
+        self.times = dict.fromkeys(types.TIMES, 0.0)
+        self.counts = dict.fromkeys((*types.COUNTERS, *types.PROTOCOL_COUNTERS, *_EVENTS), 0)
 
     def _enter(self, component: str, elapsed_ms: float) -> None:
         self.times[component] += elapsed_ms
@@ -101,17 +101,17 @@ class Account:
         self.deadline_ms = self.txn.submit_time_ms + self.policy.time_limit_ms(self.txn.operation_type)
         self._check_deadline()
 
-    def _pay(self, charged: accesses.Accesses, component: str) -> Steps:
+    def _pay(self, charged: types.Accesses, component: str) -> Steps:
         for access, count in charged:
             if count > 0:
                 yield from self._access(access, count, component)
 
-    def _access(self, access: accesses.FileAccess, count: int, component: str) -> Steps:
+    def _access(self, access: types.FileAccess, count: int, component: str) -> Steps:
         """Access ``count`` objects of the configured size, in batches of ``max_parallel``."""
         return self._batches(access, count, getattr(self.policy.sizes, access.size), self.policy.max_parallel, component)
 
     def _batches(
-        self, access: accesses.FileAccess, count: int, size: int, parallel: int = 1, component: str = accesses.PER_ATTEMPT_IO
+        self, access: types.FileAccess, count: int, size: int, parallel: int = 1, component: str = types.PER_ATTEMPT_IO
     ) -> Steps:
         """Access ``count`` objects in batches of ``parallel``; a batch takes as long as its slowest request."""
         slowest_ms = self.storage.slowest_read_ms if access.reading else self.storage.slowest_write_ms
@@ -127,7 +127,7 @@ class Account:
                 raise
             if failures is not None:
                 slowest += self._resends_ms(failures.request_error, batch, slowest)
-                if access is not accesses.FILE_DELETE:
+                if access is not types.FILE_DELETE:
                     yield from self._fatal_error(batch, slowest, component)
             if computes:
                 slowest += self._client_ms()
@@ -230,10 +230,10 @@ class Account:
         return self.result(self.now_ms, reason)
 
     def _orphaned_files(self, reason: str | None) -> int:
-        counts, writes = self.counts, (accesses.METADATA_WRITE, accesses.LIST_WRITE, accesses.FILE_WRITE)
+        counts, writes = self.counts, (types.METADATA_WRITE, types.LIST_WRITE, types.FILE_WRITE)
         unclean = reason in (CLIENT_CRASH, COMMIT_STATE_UNKNOWN, REQUEST_FAILED, OPERATION_TIMEOUT)
         written = sum(counts[access.counter] for access in writes)
-        return orphaned_files(unclean, counts["installs"], written, counts[accesses.FILE_DELETE.counter])
+        return orphaned_files(unclean, counts["installs"], written, counts[types.FILE_DELETE.counter])
 
     def _table_state(self) -> dict[str, int]:
         """Return the state columns of the written tables after the commit: the maximum over the tables."""

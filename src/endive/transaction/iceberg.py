@@ -26,7 +26,7 @@ from endive.arithmetic.manifests import bins_of, list_size, mean_size, merged_si
 from endive.catalog.snapshots import CatalogSnapshot
 from endive.steps import RequestFailedError, Step
 from endive.table import NO_SNAPSHOT, TableFiles, TableModel, Traits
-from endive.transaction import accesses
+from endive.transaction import types
 from endive.transaction.account import Steps
 from endive.transaction.lifecycle import AbortError, Lifecycle, RestartError
 from endive.transaction.types import VALIDATION_EXCEPTION
@@ -88,7 +88,7 @@ class IcebergLifecycle(Lifecycle):
     def _delete_useless(self, handles: dict[int, Handle]) -> Steps:
         """Delete all files that the operation has written, after an abort."""
         for handle in handles.values():
-            yield from self._batches(accesses.FILE_DELETE, validation.files_made(handle, self.txn.get_traits()), 0)
+            yield from self._batches(types.FILE_DELETE, validation.files_made(handle, self.txn.get_traits()), 0)
 
     def _attempts(self, snapshot: CatalogSnapshot, handles: dict[int, Handle]) -> Steps:
         """Attempt the commit until it succeeds. Raises AbortError or RestartError if it does not."""
@@ -120,7 +120,7 @@ class IcebergLifecycle(Lifecycle):
         if handle.prepared and not moved:
             return
         if moved:
-            yield from self._metadata(accesses.METADATA_READ, files.metadata_size)
+            yield from self._metadata(types.METADATA_READ, files.metadata_size)
         if traits.kind != NO_SNAPSHOT:
             found = review(files, handle, traits, self._partitions(table_id))
             if not handle.prepared:
@@ -129,7 +129,7 @@ class IcebergLifecycle(Lifecycle):
                 raise AbortError(VALIDATION_EXCEPTION)
             yield from self._validate(handle, files, found, new)
             yield from self._make_snapshot(handle, files, found)
-        yield from self._metadata(accesses.METADATA_WRITE, metadata_size(files.model, files.snapshots + 1))
+        yield from self._metadata(types.METADATA_WRITE, metadata_size(files.model, files.snapshots + 1))
         handle.version, handle.length, handle.prepared = version, files.length, True
         handle.data_revision, handle.delete_revision, handle.merges = files.data_revision, files.delete_revision, files.merges
 
@@ -138,32 +138,32 @@ class IcebergLifecycle(Lifecycle):
         yield from self._read_since(files, found, new)
         head = files.head if files.length > handle.start else None
         if head is None or not head.kind & self.txn.get_traits().validates:
-            yield from self._batches(accesses.LIST_READ, 1, files.list_size)
+            yield from self._batches(types.LIST_READ, 1, files.list_size)
 
     def _read_since(self, files: TableFiles, found: validation.Review, new: CatalogSnapshot) -> Steps:
         """Read the manifest lists and manifests that validation needs. Raises AbortError or RestartError on a real conflict."""
-        yield from self._batches(accesses.LIST_READ, found.lists, files.list_size, component=accesses.CONFLICT_IO)
-        yield from self._batches(accesses.FILE_READ, found.manifests, files.model.manifest_bytes, component=accesses.CONFLICT_IO)
+        yield from self._batches(types.LIST_READ, found.lists, files.list_size, component=types.CONFLICT_IO)
+        yield from self._batches(types.FILE_READ, found.manifests, files.model.manifest_bytes, component=types.CONFLICT_IO)
         if found.conflicting and self._is_real_conflict(new, found.conflicting):
             raise self._end_of_conflict()
 
     def _make_snapshot(self, handle: Handle, files: TableFiles, found: validation.Review) -> Steps:
         """Filter, write and merge manifests, and write the manifest list."""
         traits, model = self.txn.get_traits(), files.model
-        component = accesses.CONFLICT_IO if handle.prepared else accesses.PER_ATTEMPT_IO
+        component = types.CONFLICT_IO if handle.prepared else types.PER_ATTEMPT_IO
         pool = self.policy.max_parallel
         mean = mean_size(model, files)
         hits, misses, deletes, delete_hits = validation.manifests_to_filter(files, handle, traits, found)
-        yield from self._batches(accesses.FILE_READ, hits + misses, mean, pool, component)
+        yield from self._batches(types.FILE_READ, hits + misses, mean, pool, component)
         if traits.reads_per_hit > 1:
-            yield from self._batches(accesses.FILE_READ, hits, mean, pool, component)
+            yield from self._batches(types.FILE_READ, hits, mean, pool, component)
         if traits.filters_deletes:
-            yield from self._batches(accesses.FILE_READ, deletes + delete_hits, model.manifest_bytes, pool, component)
-        yield from self._batches(accesses.FILE_WRITE, hits + delete_hits, mean, pool, component)
+            yield from self._batches(types.FILE_READ, deletes + delete_hits, model.manifest_bytes, pool, component)
+        yield from self._batches(types.FILE_WRITE, hits + delete_hits, mean, pool, component)
         handle.made += hits
         if not handle.prepared:
             handle.made += traits.data
-            yield from self._batches(accesses.FILE_WRITE, traits.data + traits.deletes, model.manifest_bytes)
+            yield from self._batches(types.FILE_WRITE, traits.data + traits.deletes, model.manifest_bytes)
         if handle.prepared:
             handle.lost += 1
         if traits.merges and (not handle.prepared or files.data_revision != handle.data_revision):
@@ -175,7 +175,7 @@ class IcebergLifecycle(Lifecycle):
             size = files.delete_bytes + traits.deletes * model.manifest_bytes
             yield from self._merge(files.deletes + traits.deletes, size, model, component)
         size = list_size(model, files.manifests + traits.data + traits.deletes)
-        yield from self._batches(accesses.LIST_WRITE, 1, size)
+        yield from self._batches(types.LIST_WRITE, 1, size)
         handle.made_list = True
 
     def _merge(
@@ -193,12 +193,12 @@ class IcebergLifecycle(Lifecycle):
         left = bins - cached
         while left > 0:
             at_once = min(left, self.policy.max_parallel)
-            yield from self._batches(accesses.FILE_READ, at_once * per_bin, mean, at_once, component)
-            yield from self._batches(accesses.FILE_WRITE, at_once, merged_size(model, mean, per_bin), at_once, component)
+            yield from self._batches(types.FILE_READ, at_once * per_bin, mean, at_once, component)
+            yield from self._batches(types.FILE_WRITE, at_once, merged_size(model, mean, per_bin), at_once, component)
             left -= at_once
         if newest:
-            yield from self._batches(accesses.FILE_READ, newest, mean, component=component)
-            yield from self._batches(accesses.FILE_WRITE, 1, merged_size(model, mean, newest), component=component)
+            yield from self._batches(types.FILE_READ, newest, mean, component=component)
+            yield from self._batches(types.FILE_WRITE, 1, merged_size(model, mean, newest), component=component)
         return bins, newest > 0
 
     def _after_commit(self, committed: CatalogSnapshot, handles: dict[int, Handle]) -> Steps:
@@ -206,24 +206,24 @@ class IcebergLifecycle(Lifecycle):
         yield from self._read_catalog()
         for table_id in self._written:
             files, traits = files_of(committed, table_id), self.txn.get_traits()
-            yield from self._metadata(accesses.METADATA_READ, metadata_size(files.model, files.snapshots + 1))
+            yield from self._metadata(types.METADATA_READ, metadata_size(files.model, files.snapshots + 1))
             if traits.list_after:
                 size = list_size(files.model, files.manifests + traits.data + traits.deletes)
-                yield from self._batches(accesses.LIST_READ, 1, size)
+                yield from self._batches(types.LIST_READ, 1, size)
             handle = handles[table_id]
             if traits.kind == NO_SNAPSHOT:
                 yield from self._clean_up(files, traits)
-            yield from self._batches(accesses.FILE_DELETE, validation.files_of_lost_attempts(handle), 0)
+            yield from self._batches(types.FILE_DELETE, validation.files_of_lost_attempts(handle), 0)
 
     def _clean_up(self, files: TableFiles, traits: Traits) -> Steps:
         """Clean up after an expiry: read a manifest list and a manifest per snapshot, and delete unreferenced files."""
         pool = self.policy.max_parallel
-        yield from self._batches(accesses.LIST_READ, files.snapshots, files.list_size, pool)
-        yield from self._batches(accesses.FILE_READ, files.snapshots, files.model.manifest_bytes, pool)
+        yield from self._batches(types.LIST_READ, files.snapshots, files.list_size, pool)
+        yield from self._batches(types.FILE_READ, files.snapshots, files.model.manifest_bytes, pool)
         expired = files.snapshots - files.kept_by(traits, self.commit_started_ms)
-        yield from self._batches(accesses.FILE_DELETE, expired, 0, pool)
+        yield from self._batches(types.FILE_DELETE, expired, 0, pool)
 
-    def _metadata(self, access: accesses.FileAccess, size: int) -> Steps:
+    def _metadata(self, access: types.FileAccess, size: int) -> Steps:
         if self.handles_metadata:
             yield from self._batches(access, 1, size)
 

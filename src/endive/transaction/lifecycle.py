@@ -20,16 +20,16 @@ from endive.randomness import Purpose, TransactionStreams
 from endive.steps import REQUEST_FAILED, RequestFailedError, Step
 from endive.storage import MANIFEST_LIST
 from endive.table import APPEND, NO_SNAPSHOT, TableChange, Traits
-from endive.transaction import accesses, types
+from endive.table.files import ManifestLists
+from endive.transaction import types
 from endive.transaction.account import Account, Steps
-from endive.transaction.manifest_lists import ManifestLists
 from endive.transaction.policy import CLIENT_CRASH, COMMIT_STATE_UNKNOWN, CommitPolicy, Failures
 from endive.transaction.types import ConflictCost, Tracer, TransactionResult, TransactionStatus
 
 if TYPE_CHECKING:
     from endive.catalog import Catalog, TableChanges
     from endive.storage import StorageProvider
-    from endive.transaction.interface import ConflictDetector, Transaction
+    from endive.transaction.operation_classes import ConflictDetector, Transaction
 
 
 class AbortError(Exception):
@@ -131,16 +131,16 @@ class Lifecycle(Account):
         self.status = TransactionStatus.EXECUTING
         job = self.txn.job
         if job is not None and job.start is not None:
-            yield from self._wait(self.txn.runtime_ms, accesses.RUNTIME, "runtime")
+            yield from self._wait(self.txn.runtime_ms, types.RUNTIME, "runtime")
             return job.start
         kept = self._kept_snapshot if self.counts["restarts"] == 0 else None
         snapshot = kept or (yield from self._read_catalog())
         if self.handles_metadata and kept is None:
-            yield from self._access(accesses.METADATA_READ, self._tables_to_load(snapshot), accesses.CATALOG_READ)
+            yield from self._access(types.METADATA_READ, self._tables_to_load(snapshot), types.CATALOG_READ)
         if job is not None:
             job.start, job.start_ms = snapshot, self.now_ms
             job.versions = {table_id: snapshot.get_table(table_id).version for table_id in self._written}
-        yield from self._wait(self.txn.runtime_ms, accesses.RUNTIME, "runtime")
+        yield from self._wait(self.txn.runtime_ms, types.RUNTIME, "runtime")
         return snapshot
 
     def _tables_to_load(self, snapshot: CatalogSnapshot) -> int:
@@ -205,16 +205,16 @@ class Lifecycle(Account):
         if failures is not None and self._fails(failures.client_crash):
             raise RequestFailedError(CLIENT_CRASH)
         while True:
-            yield from self._request_errors(accesses.CATALOG_COMMIT)
+            yield from self._request_errors(types.CATALOG_COMMIT)
             result, elapsed = yield from self._clocked(
                 self.catalog.commit(
                     snapshot.seq, writes, self.now_ms, intention, partitions_written=txn.partitions_written, **changes
                 ),
-                accesses.CATALOG_COMMIT,
+                types.CATALOG_COMMIT,
             )
             self.installed = self.catalog.installed_files or self.installed
             elapsed += yield from self._compute()
-            self.times[accesses.CATALOG_COMMIT] += elapsed
+            self.times[types.CATALOG_COMMIT] += elapsed
             self.counts["event_count"] += result.round_trips
             self.counts["installs"] += result.success and not intention.applied
             is_late = self.now_ms > self.deadline_ms
@@ -263,7 +263,7 @@ class Lifecycle(Account):
             if check > failures.status_checks:
                 raise RequestFailedError(COMMIT_STATE_UNKNOWN)
             wait = status_check_wait_ms(check, failures.min_wait_ms, failures.max_wait_ms)
-            yield from self._wait(wait, accesses.BACKOFF, "status_check")
+            yield from self._wait(wait, types.BACKOFF, "status_check")
 
     def _resolve_conflict(self, old: CatalogSnapshot, new: CatalogSnapshot, tables: int) -> Generator[Step, None, bool]:
         """Resolve an overlap in ``tables`` tables; return whether manifest list entries must be appended again (ML+)."""
@@ -303,24 +303,24 @@ class Lifecycle(Account):
         return AbortError(types.VALIDATION_EXCEPTION)
 
     def _pay_conflict(self, cost: ConflictCost) -> Steps:
-        reads, writes = accesses.in_order(cost)
-        yield from self._pay(reads + writes, accesses.CONFLICT_IO)
+        reads, writes = types.in_order(cost)
+        yield from self._pay(reads + writes, types.CONFLICT_IO)
 
     def _make_manifests(self, tables: Sequence[int], append: bool) -> Steps:
         """Write the manifests of an attempt: read each manifest list, write a manifest, and write or append to the list."""
         lists = self.manifest_lists
         cost = self.txn.get_per_attempt_cost(self.ml_append_mode)
         if len(tables) < len(self._written):
-            cost = accesses.share(cost, len(tables), len(self._written))
-        reads, writes = accesses.in_order(cost)
-        yield from self._pay(reads, accesses.PER_ATTEMPT_IO)
+            cost = types.share(cost, len(tables), len(self._written))
+        reads, writes = types.in_order(cost)
+        yield from self._pay(reads, types.PER_ATTEMPT_IO)
         appends = self.ml_append_mode and append and cost.manifest_file_writes
         ends = [(table_id, *lists.end_of(table_id)) for table_id in tables] if appends else []
-        yield from self._pay(writes, accesses.PER_ATTEMPT_IO)
+        yield from self._pay(writes, types.PER_ATTEMPT_IO)
         for table_id, offset, sealed in ends:
             yield from self._append_entry(table_id, offset, sealed)
         if self.handles_metadata:
-            yield from self._access(accesses.METADATA_WRITE, len(tables), accesses.PER_ATTEMPT_IO)
+            yield from self._access(types.METADATA_WRITE, len(tables), types.PER_ATTEMPT_IO)
 
     def _append_entry(self, table_id: int, offset: int, sealed: bool) -> Steps:
         """Append a tentative entry at the last known end of a manifest list (ML+). A sealed list is rewritten first."""
@@ -328,8 +328,8 @@ class Lifecycle(Account):
         landed = False
         while not landed:
             if sealed:
-                yield from self._access(accesses.LIST_READ, 1, accesses.PER_ATTEMPT_IO)
-                yield from self._access(accesses.LIST_WRITE, 1, accesses.PER_ATTEMPT_IO)
+                yield from self._access(types.LIST_READ, 1, types.PER_ATTEMPT_IO)
+                yield from self._access(types.LIST_WRITE, 1, types.PER_ATTEMPT_IO)
                 lists.replace_sealed(table_id)
                 offset, sealed = lists.end_of(table_id)
             request = self.storage.append_ms(MANIFEST_LIST, offset, entry_bytes)
@@ -343,16 +343,16 @@ class Lifecycle(Account):
                 yield rest
                 self.now_ms += rest
             elapsed = effect + rest + (yield from self._compute())
-            self._enter(accesses.PER_ATTEMPT_IO, elapsed)
+            self._enter(types.PER_ATTEMPT_IO, elapsed)
             self._check_deadline()
-            self.counts[accesses.LIST_APPENDS] += 1
-            self._emit("io", accesses.LIST_APPENDS, duration_ms=elapsed)
+            self.counts[types.LIST_APPENDS] += 1
+            self._emit("io", types.LIST_APPENDS, duration_ms=elapsed)
 
     def _read_catalog(self) -> Generator[Step, None, CatalogSnapshot]:
-        yield from self._request_errors(accesses.CATALOG_READ)
-        snapshot, elapsed = yield from self._clocked(self.catalog.read(self.now_ms), accesses.CATALOG_READ)
+        yield from self._request_errors(types.CATALOG_READ)
+        snapshot, elapsed = yield from self._clocked(self.catalog.read(self.now_ms), types.CATALOG_READ)
         elapsed += yield from self._compute()
-        self._enter(accesses.CATALOG_READ, elapsed)
+        self._enter(types.CATALOG_READ, elapsed)
         self._check_deadline()
         self._emit_versions("catalog_read", snapshot, sorted(self.txn.tables_read), elapsed)
         return snapshot
@@ -367,4 +367,4 @@ class Lifecycle(Account):
         u, state_ms = self.streams.stream(Purpose.BACKOFF).random_sample(), self.backoff_state_ms
         wait = next_wait_ms(kind, self.attempt, base_ms, multiplier, max_ms, backoff.jitter, backoff.upwards, state_ms, u)
         self.backoff_state_ms = state_after_loss_ms(kind, state_ms, wait, multiplier, max_ms)
-        yield from self._wait(wait, accesses.BACKOFF, "backoff")
+        yield from self._wait(wait, types.BACKOFF, "backoff")

@@ -15,8 +15,7 @@ from endive.table import ICEBERG_OPERATIONS, PYICEBERG_OPERATIONS, OperationSett
 from endive.transaction.iceberg import IcebergLifecycle
 from endive.transaction.lifecycle import Lifecycle
 from endive.transaction.policy import CommitPolicy
-from endive.transaction.protocol import Protocol
-from endive.transaction.protocol_path import ProtocolLifecycle, protocol_traits
+from endive.transaction.protocol_path import Protocol, ProtocolLifecycle, protocol_traits
 from endive.transaction.pyiceberg import PyIcebergLifecycle
 
 

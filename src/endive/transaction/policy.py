@@ -13,7 +13,7 @@ from endive.storage import FixedLatency, QuantileDistribution
 
 if TYPE_CHECKING:
     from endive.transaction.paths import CommitPath
-    from endive.transaction.protocol import Protocol
+    from endive.transaction.protocol_path import Protocol
 
 CLIENT_CRASH = "client_crash"
 COMMIT_STATE_UNKNOWN = "commit_state_unknown"

@@ -23,7 +23,7 @@ from endive.arithmetic.validation import is_start_expired
 from endive.catalog.snapshots import CatalogSnapshot
 from endive.steps import RequestFailedError
 from endive.table import TableFiles, Traits, pyiceberg_traits_of
-from endive.transaction import accesses
+from endive.transaction import types
 from endive.transaction.account import Steps
 from endive.transaction.iceberg import Handle, IcebergLifecycle, files_of, review
 from endive.transaction.lifecycle import AbortError
@@ -43,13 +43,13 @@ class PyIcebergLifecycle(IcebergLifecycle):
 
     def _delete_useless(self, handles: dict[int, Handle]) -> Steps:
         """Delete the manifests and manifest lists of failed attempts."""
-        yield from self._batches(accesses.FILE_DELETE, self._lost_files, 0)
+        yield from self._batches(types.FILE_DELETE, self._lost_files, 0)
 
     def _attempts(self, snapshot: CatalogSnapshot, handles: dict[int, Handle]) -> Steps:
         self.attempt = self._lost_files = 0
         base = snapshot
         while True:
-            written = self.counts[accesses.FILE_WRITE.counter] + self.counts[accesses.LIST_WRITE.counter]
+            written = self.counts[types.FILE_WRITE.counter] + self.counts[types.LIST_WRITE.counter]
             for table_id in self._written:
                 yield from self._make_snapshots(handles[table_id], files_of(base, table_id), table_id)
             current = base
@@ -57,12 +57,12 @@ class PyIcebergLifecycle(IcebergLifecycle):
                 self._emit("check")
                 current = yield from self._read_catalog()
                 for table_id in self._written:
-                    yield from self._metadata(accesses.METADATA_READ, files_of(current, table_id).metadata_size)
+                    yield from self._metadata(types.METADATA_READ, files_of(current, table_id).metadata_size)
             if all(files_of(current, t).length == files_of(base, t).length for t in self._written):
                 for table_id in self._written:
                     files = files_of(current, table_id)
                     size = metadata_size(files.model, files.snapshots + len(self._snapshots()))
-                    yield from self._metadata(accesses.METADATA_WRITE, size)
+                    yield from self._metadata(types.METADATA_WRITE, size)
                 result = yield from self._attempt(current)
                 if result.success:
                     with suppress(RequestFailedError):  # PyIceberg logs a failed delete
@@ -70,11 +70,11 @@ class PyIcebergLifecycle(IcebergLifecycle):
                     return
             else:
                 self._emit("check_failed")
-            self._lost_files += self.counts[accesses.FILE_WRITE.counter] + self.counts[accesses.LIST_WRITE.counter] - written
+            self._lost_files += self.counts[types.FILE_WRITE.counter] + self.counts[types.LIST_WRITE.counter] - written
             yield from self._lost_attempt()
             base = yield from self._read_catalog()
             for table_id in self._written:
-                yield from self._metadata(accesses.METADATA_READ, files_of(base, table_id).metadata_size)
+                yield from self._metadata(types.METADATA_READ, files_of(base, table_id).metadata_size)
                 yield from self._validate_again(handles[table_id], table_id, base)
 
     def _validate_again(self, handle: Handle, table_id: int, new: CatalogSnapshot) -> Steps:
@@ -95,24 +95,24 @@ class PyIcebergLifecycle(IcebergLifecycle):
             if traits.data:
                 yield from self._together(files)
                 if traits.merges:
-                    yield from self._merge(files.data + 1, files.data_bytes + model.manifest_bytes, model, accesses.PER_ATTEMPT_IO)
+                    yield from self._merge(files.data + 1, files.data_bytes + model.manifest_bytes, model, types.PER_ATTEMPT_IO)
             else:
                 found = review(files, handle, traits, self._partitions(table_id))
-                yield from self._batches(accesses.LIST_READ, 1, files.list_size)
+                yield from self._batches(types.LIST_READ, 1, files.list_size)
                 read = hits_of(files, traits) + found.hits + found.misses
-                yield from self._batches(accesses.FILE_READ, read, model.manifest_bytes)
-                yield from self._batches(accesses.FILE_WRITE, 1, model.manifest_bytes)
-            yield from self._batches(accesses.LIST_WRITE, 1, list_size(model, files.manifests + 1))
+                yield from self._batches(types.FILE_READ, read, model.manifest_bytes)
+                yield from self._batches(types.FILE_WRITE, 1, model.manifest_bytes)
+            yield from self._batches(types.LIST_WRITE, 1, list_size(model, files.manifests + 1))
 
     def _together(self, files: TableFiles) -> Steps:
         """Write the new manifest while reading the manifest list."""
-        read = self.storage.slowest_read_ms(accesses.LIST_READ.kind, files.list_size, 1)
-        write = self.storage.slowest_write_ms(accesses.FILE_WRITE.kind, files.model.manifest_bytes, 1)
+        read = self.storage.slowest_read_ms(types.LIST_READ.kind, files.list_size, 1)
+        write = self.storage.slowest_write_ms(types.FILE_WRITE.kind, files.model.manifest_bytes, 1)
         slower, failures = max(read, write), self.policy.failures
         if failures is not None:
             slower += self._resends_ms(failures.request_error, 2, slower)
-            yield from self._fatal_error(2, slower, accesses.PER_ATTEMPT_IO)
-        yield from self._wait(slower + self._client_ms(), accesses.PER_ATTEMPT_IO, "io_together")
-        for access in (accesses.LIST_READ, accesses.FILE_WRITE):
+            yield from self._fatal_error(2, slower, types.PER_ATTEMPT_IO)
+        yield from self._wait(slower + self._client_ms(), types.PER_ATTEMPT_IO, "io_together")
+        for access in (types.LIST_READ, types.FILE_WRITE):
             self.counts[access.counter] += 1
             self._emit("io", access.counter)

@@ -1,17 +1,161 @@
-"""Workload classes: their arrivals, operations, tables and commit settings."""
+"""Define workload classes, table groups, and the selection of tables and partitions.
+
+A table group is a set of tables that share one commit pointer or one log of the catalog. Tables and partitions are selected by
+weighted sampling without replacement, with one uniform random number per pick.
+"""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from typing import Literal
 
+from endive.arithmetic.costs import insert_pick, pick
+from endive.arithmetic.draws import derive
+from endive.randomness import Purpose, RandomSource, Stream, run_key
 from endive.storage import LatencyDistribution
 from endive.table import OperationSettings
 from endive.transaction import CommitPolicy, ConflictDetector, FastAppendTransaction, Transaction
-from endive.workload import selectors
 from endive.workload.arrivals import Arrivals
 from endive.workload.committer import CommitterSettings
+
+GroupSizes = Literal["uniform", "longtail"]
+_LONG_TAIL_ALPHA = 1.0
+
+
+def assign_groups(num_tables: int, num_groups: int, sizes: GroupSizes, seed: int) -> tuple[int, ...]:
+    """Assign each table to a group; ``sizes`` determines the group sizes, ``seed`` the members.
+
+    Sizes of ``uniform`` groups differ by at most one table; sizes of ``longtail`` groups are proportional to 1/rank, at least 1.
+    """
+    if not 1 <= num_groups <= num_tables:
+        raise ValueError(f"num_groups is {num_groups}, but must be from 1 to {num_tables}, the number of tables")
+    if num_groups == num_tables:
+        return tuple(range(num_tables))
+    tables = list(range(num_tables))
+    Stream(derive(run_key(seed), Purpose.GROUPS)).shuffle(tables)
+    groups = [0] * num_tables
+    position = 0
+    for group, size in enumerate(group_sizes(num_tables, num_groups, sizes)):
+        for table in tables[position : position + size]:
+            groups[table] = group
+        position += size
+    return tuple(groups)
+
+
+def group_sizes(num_tables: int, num_groups: int, sizes: GroupSizes) -> list[int]:
+    """Return the number of tables of each group, the largest first."""
+    weights = [1.0 if sizes == "uniform" else 1.0 / rank**_LONG_TAIL_ALPHA for rank in range(1, num_groups + 1)]
+    spare = num_tables - num_groups
+    total = sum(weights)
+    exact = [spare * weight / total for weight in weights]
+    result = [1 + int(share) for share in exact]
+    by_remainder = sorted(range(num_groups), key=lambda g: (int(exact[g]) - exact[g], g))
+    for group in by_remainder[: num_tables - sum(result)]:
+        result[group] += 1
+    return result
+
+
+Selection = tuple[frozenset[int], frozenset[int]]
+"""Items that are read, and the subset that is written."""
+
+
+@cache
+def zipf_cumulative(total: int, alpha: float) -> tuple[float, ...]:
+    """Return the sums of the first i weights 1/k^alpha for i from 0 to ``total``; an alpha of 0 is uniform."""
+    sums = [0.0]
+    for k in range(1, total + 1):
+        sums.append(sums[-1] + 1.0 / float(k) ** alpha)
+    return tuple(sums)
+
+
+def check_alpha(alpha: float) -> None:
+    """Raise ValueError if an exponent of a Zipf distribution is negative or not finite."""
+    if not 0.0 <= alpha < math.inf:
+        raise ValueError(f"alpha is {alpha}, but must be a finite number of at least 0")
+
+
+class TableSelector(ABC):
+    """Selection of tables. Subclass it for a custom access pattern."""
+
+    @abstractmethod
+    def select(self, n_tables: int, total_tables: int, rng: RandomSource) -> Selection:
+        """Return the tables read and the tables written, as numbers below ``total_tables``."""
+
+
+class PartitionSelector(ABC):
+    """Selection of partitions of a table. Subclass it for a custom access pattern."""
+
+    @abstractmethod
+    def select(self, n_partitions: int, total_partitions: int, rng: RandomSource) -> Selection:
+        """Return the partitions read and the partitions written, as numbers below ``total_partitions``."""
+
+
+class WeightedSelector:
+    """Zipf selection: item k (from 1) has weight 1/k^alpha. The first picks are written."""
+
+    def __init__(self, alpha: float = 1.5, write_fraction: float = 1.0) -> None:
+        if not 0.0 < write_fraction <= 1.0:
+            raise ValueError(f"write_fraction is {write_fraction}, but must be in (0, 1]")
+        check_alpha(alpha)
+        self.alpha = alpha
+        self.write_fraction = write_fraction
+
+    def pick_some(self, n: int, total: int, rng: RandomSource) -> Selection:
+        """Return ``n`` of ``total`` items (all items if ``n`` is larger), and the written subset."""
+        picks = self.picks(n, total, rng)
+        return frozenset(picks), frozenset(picks[: written_count(len(picks), self.write_fraction)])
+
+    def picks(self, n: int, total: int, rng: RandomSource) -> list[int]:
+        """Return ``n`` of ``total`` items (all items if ``n`` is larger), in the order of the draws."""
+        cumulative = zipf_cumulative(total, self.alpha)
+        count = min(n, total)
+        chosen, before = [0] * count, [0.0] * count
+        picks: list[int] = []
+        for number in range(count):
+            item = pick(cumulative, total, chosen, before, number, rng.random_sample())
+            insert_pick(cumulative, chosen, before, number, item)
+            picks.append(item)
+        return picks
+
+
+def written_count(n: int, write_fraction: float) -> int:
+    """Return the number of written items among ``n``: the rounded fraction of ``n``, at least 1."""
+    return max(1, int(n * write_fraction + 0.5))
+
+
+class ZipfTableSelector(WeightedSelector, TableSelector):
+    """Zipf selection of tables: table k has weight 1/k^alpha."""
+
+    def select(self, n_tables: int, total_tables: int, rng: RandomSource) -> Selection:
+        """Return the tables read and the tables written."""
+        return self.pick_some(n_tables, total_tables, rng)
+
+
+class UniformTableSelector(ZipfTableSelector):
+    """Uniform selection of tables."""
+
+    def __init__(self, write_fraction: float = 1.0) -> None:
+        super().__init__(0.0, write_fraction)
+
+
+class ZipfPartitionSelector(WeightedSelector, PartitionSelector):
+    """Zipf selection of partitions: partition k has weight 1/k^alpha."""
+
+    def select(self, n_partitions: int, total_partitions: int, rng: RandomSource) -> Selection:
+        """Return the partitions read and the partitions written."""
+        return self.pick_some(n_partitions, total_partitions, rng)
+
+
+class UniformPartitionSelector(ZipfPartitionSelector):
+    """Uniform selection of partitions."""
+
+    def __init__(self, write_fraction: float = 1.0) -> None:
+        super().__init__(0.0, write_fraction)
+
 
 DEFAULT_CLASS = "default"
 ALL_CLASSES = "all"
@@ -25,7 +169,7 @@ class ZipfCount:
     alpha: float
 
     def __post_init__(self) -> None:
-        selectors.check_alpha(self.alpha)
+        check_alpha(self.alpha)
 
 
 @dataclass(frozen=True)
@@ -42,10 +186,10 @@ class WorkloadClass:
     runtime: LatencyDistribution
     operations: Mapping[type[Transaction], float] = field(default_factory=lambda: {FastAppendTransaction: 1.0})
     tables_per_txn: int | ZipfCount = 1
-    table_selector: selectors.TableSelector = field(default_factory=selectors.UniformTableSelector)
+    table_selector: TableSelector = field(default_factory=UniformTableSelector)
     tables: tuple[int, ...] | None = None
     partitions_per_txn: float | None = None
-    partition_selector: selectors.PartitionSelector = field(default_factory=selectors.UniformPartitionSelector)
+    partition_selector: PartitionSelector = field(default_factory=UniformPartitionSelector)
     partition_range: tuple[int, int] | None = None
     manifests_per_concurrent_commit: float = 1.5
     max_retries: int | None = None

@@ -28,9 +28,20 @@ from endive.transaction import (
     RewriteFilesTransaction,
     Transaction,
 )
-from endive.transaction.partial_progress import Job
-from endive.workload import arrivals, selectors
-from endive.workload.classes import DEFAULT_CLASS, WorkloadClass, ZipfCount
+from endive.transaction.operation_classes import Job
+from endive.workload import arrivals
+from endive.workload.classes import (
+    DEFAULT_CLASS,
+    PartitionSelector,
+    TableSelector,
+    UniformPartitionSelector,
+    UniformTableSelector,
+    WeightedSelector,
+    WorkloadClass,
+    ZipfCount,
+    written_count,
+    zipf_cumulative,
+)
 
 
 @dataclass(frozen=True)
@@ -47,9 +58,9 @@ class WorkloadConfig:
     validated_overwrite_weight: float = 0.1
 
     tables_per_txn: int | ZipfCount = 1
-    table_selector: selectors.TableSelector | None = None
+    table_selector: TableSelector | None = None
     partitions_per_txn: float | None = None
-    partition_selector: selectors.PartitionSelector | None = None
+    partition_selector: PartitionSelector | None = None
 
     manifests_per_concurrent_commit: float = 1.5
 
@@ -92,9 +103,9 @@ class WorkloadConfig:
                 runtime=self.runtime,
                 operations=self._weights,
                 tables_per_txn=self.tables_per_txn,
-                table_selector=self.table_selector or selectors.UniformTableSelector(),
+                table_selector=self.table_selector or UniformTableSelector(),
                 partitions_per_txn=self.partitions_per_txn,
-                partition_selector=self.partition_selector or selectors.UniformPartitionSelector(),
+                partition_selector=self.partition_selector or UniformPartitionSelector(),
                 manifests_per_concurrent_commit=self.manifests_per_concurrent_commit,
             ),
         )
@@ -312,9 +323,9 @@ class Source:
         if not others:
             return frozenset({first}), frozenset({first})
         selector = cls.table_selector
-        if isinstance(selector, selectors.WeightedSelector):
+        if isinstance(selector, WeightedSelector):
             tables = [first, *(others[i] for i in selector.picks(count - 1, len(others), rng))]
-            return frozenset(tables), frozenset(tables[: selectors.written_count(len(tables), selector.write_fraction)])
+            return frozenset(tables), frozenset(tables[: written_count(len(tables), selector.write_fraction)])
         read, written = selector.select(n_tables=count - 1, total_tables=len(others), rng=rng)
         return frozenset({first, *(others[i] for i in read)}), frozenset({first, *(others[i] for i in written)})
 
@@ -322,7 +333,7 @@ class Source:
         count = self.workload_class.tables_per_txn
         if isinstance(count, ZipfCount):
             total = len(self._candidates)
-            return 1 + pick(selectors.zipf_cumulative(total, count.alpha), total, (), (), 0, rng.random_sample())
+            return 1 + pick(zipf_cumulative(total, count.alpha), total, (), (), 0, rng.random_sample())
         return count
 
     def _partitions(self, tables: frozenset[int], mean: float, rng: RandomSource) -> dict[int, frozenset[int]]:

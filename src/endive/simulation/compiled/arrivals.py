@@ -10,9 +10,17 @@ from endive.arithmetic.costs import fractional_count, insert_pick, pick, schedul
 from endive.arithmetic.draws import derive, keyed_uniform
 from endive.randomness import Purpose
 from endive.simulation.compiled import run_state
-from endive.simulation.compiled.features import HAS_CLIENTS, HAS_COMMITTERS, HAS_FAILURES, HAS_ICEBERG, HAS_PROTOCOL
+from endive.simulation.compiled.features import (
+    HAS_CLIENTS,
+    HAS_COMMITTERS,
+    HAS_FAILURES,
+    HAS_ICEBERG,
+    HAS_PROTOCOL,
+    inlined,
+    jit,
+    word,
+)
 from endive.simulation.compiled.heap import arrival, push
-from endive.simulation.compiled.jit import inlined, jit, word
 from endive.simulation.compiled.memory import (
     candidate_at,
     class_at,

@@ -27,6 +27,8 @@ from endive.simulation.compiled.features import (
     HAS_LIST_APPENDS,
     HAS_PYICEBERG,
     HAS_SERVICE,
+    inlined,
+    jit,
 )
 from endive.simulation.compiled.heap import await_event
 from endive.simulation.compiled.iceberg import (
@@ -38,7 +40,6 @@ from endive.simulation.compiled.iceberg import (
     prepare,
     take_handles,
 )
-from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import class_at, touched_at
 from endive.simulation.compiled.pyiceberg import is_unchanged, make_snapshots, read_metadata, validate_again, write_all_metadata
 from endive.simulation.compiled.requests import (

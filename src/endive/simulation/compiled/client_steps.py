@@ -11,8 +11,7 @@ from typing import Any
 from endive.arithmetic.backoff import SLOTS, backoff_ms, next_wait_ms, state_after_loss_ms
 from endive.arithmetic.costs import manifests_to_merge, whole_count
 from endive.arithmetic.draws import quantile
-from endive.simulation.compiled.features import HAS_CLIENTS, HAS_FAILURES, HAS_ICEBERG, HAS_LIST_APPENDS
-from endive.simulation.compiled.jit import jit
+from endive.simulation.compiled.features import HAS_CLIENTS, HAS_FAILURES, HAS_ICEBERG, HAS_LIST_APPENDS, jit
 from endive.simulation.compiled.memory import class_at, floats_at, touched_at, traits_at
 from endive.simulation.compiled.run_state import (
     BACKOFF,

@@ -6,9 +6,8 @@ from typing import Any
 
 from endive.arithmetic.costs import failed_answer_ms, store_resend_wait_ms
 from endive.simulation.compiled import run_state
-from endive.simulation.compiled.features import HAS_FAILURES, HAS_ICEBERG, HAS_LIMITS, HAS_PROTOCOL
+from endive.simulation.compiled.features import HAS_FAILURES, HAS_ICEBERG, HAS_LIMITS, HAS_PROTOCOL, inlined, jit
 from endive.simulation.compiled.heap import await_event
-from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import group_at, request_at
 from endive.simulation.compiled.requests import (
     abort,

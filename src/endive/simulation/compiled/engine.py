@@ -13,19 +13,17 @@ import pyarrow as pa
 from endive.catalog import CatalogCounters
 from endive.catalog.service_queue import SERVICE_UNAVAILABLE
 from endive.catalog.snapshots import METADATA_TOO_LARGE
-from endive.simulation.columns import COLUMNS, Column
+from endive.simulation.columns import BATCH_ROWS, COLUMNS, RESULT_SCHEMA, Column, Progress, Sink
 from endive.simulation.compiled import run_state
 from endive.simulation.compiled.lower import OPERATION_ORDER, features_of, lower
 from endive.simulation.compiled.native.kernel_cache import load_kernel
 from endive.simulation.compiled.run_state import point, with_more_ages, with_more_handovers, with_more_slots, with_room_in_history
 from endive.simulation.config import SimulationConfig
-from endive.simulation.rows import BATCH_ROWS, RESULT_SCHEMA, Progress, Sink
 from endive.simulation.summary import RunCounters
 from endive.steps import REQUEST_FAILED
 from endive.transaction import ManifestListCounters
-from endive.transaction.accesses import COUNTERS, TIMES
 from endive.transaction.policy import CLIENT_CRASH, COMMIT_STATE_UNKNOWN
-from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED, OPERATION_TIMEOUT, VALIDATION_EXCEPTION
+from endive.transaction.types import COMMIT_TIMEOUT, COUNTERS, MAX_RETRIES_EXCEEDED, OPERATION_TIMEOUT, TIMES, VALIDATION_EXCEPTION
 from endive.workload import HandOverCounters, SlotCounters
 
 _STATUS = {run_state.COMMITTED: "committed", run_state.ABORTED: "aborted", run_state.IN_FLIGHT: "in_flight"}

@@ -1,17 +1,25 @@
-"""Features of the kernel. Each set of features is a separate kernel, compiled when a configuration first needs it.
+"""Mark the functions of the kernel, and define the features for which kernels are compiled.
 
-A function of the kernel tests a feature by its constant. The constant is true here and has its actual value in each compiled
-kernel::
+Each set of features is a separate kernel, compiled when a configuration first needs it. A function of the kernel tests a feature by
+its constant. The constant is true here and has its actual value in each compiled kernel::
 
     if HAS_ICEBERG and cls.commit_path == ICEBERG:
 
-If it is false, the branch is dropped before compilation, together with all functions that only this branch calls. A condition on a
-feature must be the first in its ``if``.
+If the constant is false, the branch is dropped before compilation, together with all functions that only this branch calls. A
+condition on a feature must be the first in its ``if``.
+
+A marked function operates on numbers and records, in the subset of Python that Numba compiles. Marking a function does not compile
+it or import Numba: ``native`` compiles it when a kernel is needed that is not in the cache. A marked function may call other marked
+functions and any function of ``endive.arithmetic``, which need no mark.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
 
 HAS_ENDIVE = True
 """True if a class commits on the path ``endive``."""
@@ -74,3 +82,37 @@ class Features:
 
 ALL = Features(frozenset(FEATURES))
 """All features, as in the largest kernel."""
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+INLINE = "__endive_inline__"
+"""Attribute of a marked function: whether it is inlined."""
+REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {}
+"""Functions that kernels call instead of functions of ``endive.arithmetic``, by replaced function."""
+
+
+def jit(function: Function) -> Function:
+    """Mark a function of the kernel."""
+    setattr(function, INLINE, False)
+    return function
+
+
+def inlined(function: Function) -> Function:
+    """Mark a function of the kernel for inlining; for small functions or functions with few callers."""
+    setattr(function, INLINE, True)
+    return function
+
+
+def replaces(original: Callable[..., Any]) -> Callable[[Function], Function]:
+    """Mark a function that kernels call instead of an equivalent function that Numba compiles to slower code."""
+
+    def mark(function: Function) -> Function:
+        REPLACED[original] = jit(function)
+        return function
+
+    return mark
+
+
+word: Any = np.uint64
+"""Conversion of keys, ordinals and indices to the 64-bit words of ``endive.arithmetic``."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from endive.simulation.compiled.jit import inlined, jit
+from endive.simulation.compiled.features import inlined, jit
 from endive.simulation.compiled.memory import event_at, txn_at
 
 _ARRIVALS = 2**62

@@ -13,7 +13,7 @@ from endive.arithmetic.draws import FIXED
 from endive.arithmetic.manifests import NO_SNAPSHOT, bins_of, list_size, mean_size, merged_size, metadata_size
 from endive.arithmetic.validation import files_made, files_of_lost_attempts, is_start_expired, manifests_to_filter, without_own
 from endive.simulation.compiled.client_steps import NOT_SIZED, run_batches
-from endive.simulation.compiled.jit import jit
+from endive.simulation.compiled.features import jit
 from endive.simulation.compiled.memory import class_at, table_at, touched_at, traits_at
 from endive.simulation.compiled.run_state import (
     CONFLICT_IO,

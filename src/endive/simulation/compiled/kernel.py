@@ -38,9 +38,10 @@ from endive.simulation.compiled.features import (
     HAS_PROTOCOL,
     HAS_PYICEBERG,
     HAS_SERVICE,
+    inlined,
+    jit,
 )
 from endive.simulation.compiled.heap import arrival, close_hole, take_first
-from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import class_at, event_at, request_at, source_at, txn_at
 from endive.simulation.compiled.protocol_path import begin_load, protocol_event
 from endive.simulation.compiled.requests import (

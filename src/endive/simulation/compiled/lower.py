@@ -17,21 +17,20 @@ from endive.arithmetic.validation import reads_history
 from endive.catalog import AppendCatalog, CASCatalog, Catalog, ServiceCatalog, StoredCatalog
 from endive.catalog.kinds import CATALOG_KINDS
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
+from endive.simulation.columns import BATCH_ROWS
 from endive.simulation.compiled import run_state
 from endive.simulation.compiled.features import FEATURES, Features
 from endive.simulation.compiled.run_state import World, aligned, with_more_handovers, with_more_slots
 from endive.simulation.config import SimulationConfig
-from endive.simulation.rows import BATCH_ROWS
 from endive.storage.distributions import Parameters
 from endive.table import OPERATION_CODES, OperationSettings
 from endive.transaction import OPERATIONS, CommitPolicy, ConflictDetector
-from endive.transaction.accesses import ACCESSES, COUNTERS, PROTOCOL_COUNTERS
 from endive.transaction.paths import COMMIT_PATHS
 from endive.transaction.policy import Failures
-from endive.transaction.protocol import CATALOG_OPERATIONS, PHASES, Protocol, ProtocolStep, StepAttempts
-from endive.transaction.protocol_path import access_of
+from endive.transaction.protocol_path import CATALOG_OPERATIONS, PHASES, Protocol, ProtocolStep, StepAttempts, access_of
+from endive.transaction.types import ACCESSES, COUNTERS, PROTOCOL_COUNTERS
 from endive.workload import ARRIVAL_KINDS, Workload, WorkloadClass, ZipfCount
-from endive.workload.selectors import zipf_cumulative
+from endive.workload.classes import zipf_cumulative
 
 INITIAL_SLOTS = 1024
 _ROW_PADDING = 72

@@ -9,9 +9,8 @@ from typing import Any
 
 from endive.arithmetic.costs import entries_since_checkpoint, step_count, step_size
 from endive.simulation.compiled.client_steps import access_step, fails_for_good, sized_latency
-from endive.simulation.compiled.features import HAS_FAILURES
+from endive.simulation.compiled.features import HAS_FAILURES, jit
 from endive.simulation.compiled.iceberg import first_parameter
-from endive.simulation.compiled.jit import jit
 from endive.simulation.compiled.memory import class_at, step_at
 from endive.simulation.compiled.run_state import (
     AFTER_LOSS,

@@ -7,7 +7,7 @@ from typing import Any
 from endive.arithmetic.manifests import hits_of, list_size
 from endive.arithmetic.validation import is_start_expired
 from endive.simulation.compiled.client_steps import access_step, fails_for_good, sized_latency
-from endive.simulation.compiled.features import HAS_FAILURES
+from endive.simulation.compiled.features import HAS_FAILURES, jit
 from endive.simulation.compiled.iceberg import (
     CUT_OFF,
     EXPIRED,
@@ -19,7 +19,6 @@ from endive.simulation.compiled.iceberg import (
     sized_access,
     sized_parameter,
 )
-from endive.simulation.compiled.jit import jit
 from endive.simulation.compiled.memory import class_at, table_at, touched_at, traits_at
 from endive.simulation.compiled.run_state import (
     CONFLICT_IO,

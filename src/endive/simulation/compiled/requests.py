@@ -34,10 +34,12 @@ from endive.simulation.compiled.features import (
     HAS_PROTOCOL,
     HAS_PYICEBERG,
     HAS_SERVICE,
+    inlined,
+    jit,
+    word,
 )
 from endive.simulation.compiled.heap import await_event
 from endive.simulation.compiled.iceberg import delete_all, forget_attempts
-from endive.simulation.compiled.jit import inlined, jit, word
 from endive.simulation.compiled.memory import (
     class_at,
     group_at,

@@ -41,7 +41,7 @@ CODES: Mapping[str, tuple[str, ...]] = {
 """Allowed values of settings with text values; records contain their indices in these lists."""
 ICEBERG, PYICEBERG, PROTOCOL = paths.ICEBERG.code, paths.PYICEBERG.code, paths.PROTOCOL.code
 LOAD, ATTEMPT, AFTER_LOSS, AFTER_SUCCESS, AFTER_ABORT, CHECKPOINT = range(6)
-"""Phases of a protocol, in the order of ``endive.transaction.protocol.PHASES``."""
+"""Phases of a protocol, in the order of ``endive.transaction.protocol_path.PHASES``."""
 MERGE, RESTART = (CODES["on_real_conflict"].index(policy) for policy in ("merge", "restart"))
 UNKNOWN_CHECK, UNKNOWN_RETRY = (CODES["on_unknown"].index(policy) for policy in ("check", "retry"))
 ALL_WRITERS = COMMIT_ROUNDS.index("all_writers")

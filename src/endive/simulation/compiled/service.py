@@ -13,10 +13,9 @@ from endive.arithmetic.costs import BYTES_PER_MIB, any_error_probability
 from endive.arithmetic.manifests import metadata_size
 from endive.simulation.compiled import run_state
 from endive.simulation.compiled.client_steps import sized_latency
-from endive.simulation.compiled.features import HAS_CLIENTS, HAS_FAILURES, HAS_FILES, HAS_LIMITS, HAS_PROTOCOL
+from endive.simulation.compiled.features import HAS_CLIENTS, HAS_FAILURES, HAS_FILES, HAS_LIMITS, HAS_PROTOCOL, inlined, jit
 from endive.simulation.compiled.heap import await_event, push
 from endive.simulation.compiled.iceberg import first_parameter
-from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import class_at, group_at, request_at, table_at, touched_at, traits_at, txn_at
 from endive.simulation.compiled.streams import catalog_uniform, value
 from endive.simulation.compiled.table_state import install, keep_handles

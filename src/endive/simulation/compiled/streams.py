@@ -18,7 +18,7 @@ from endive.arithmetic.draws import (
     quantile_cell,
 )
 from endive.randomness import Purpose
-from endive.simulation.compiled.jit import jit, replaces, word
+from endive.simulation.compiled.features import jit, replaces, word
 from endive.simulation.compiled.memory import floats_at
 
 _CONFLICT = int(Purpose.CONFLICT)

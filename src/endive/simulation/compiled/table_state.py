@@ -9,8 +9,7 @@ from typing import Any
 
 from endive.arithmetic.manifests import NO_SNAPSHOT, counts_after, hits_of, metadata_size, snapshots_kept, young_before_start
 from endive.arithmetic.validation import nothing_found, reads_history, review_record
-from endive.simulation.compiled.features import HAS_CLIENTS, HAS_FAILURES, HAS_FILES, HAS_PROTOCOL, HAS_SERVICE
-from endive.simulation.compiled.jit import inlined, jit
+from endive.simulation.compiled.features import HAS_CLIENTS, HAS_FAILURES, HAS_FILES, HAS_PROTOCOL, HAS_SERVICE, inlined, jit
 from endive.simulation.compiled.memory import (
     age_at,
     class_at,

@@ -16,7 +16,7 @@ import numba
 from llvmlite import binding as llvm
 from numba.core.compiler_lock import global_compiler_lock
 
-from endive.simulation.compiled.jit import INLINE, REPLACED
+from endive.simulation.compiled.features import INLINE, REPLACED
 
 _OPTIONS: dict[str, Any] = {"boundscheck": None, "error_model": "numpy", "nogil": True}
 _NATIVE_OPTIONS: dict[str, Any] = {
