@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import errno
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from tests.cli import invoke
 from tests.cli.test_compare import CONFIG
-from tests.pipeline.runs import run_tasks_here
+from tests.pipeline.runs import run_commands_without_spark
 
 
 def test_run_names_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,7 +22,6 @@ def test_run_names_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert (result.exit_code, result.stderr) == (1, f"error: {tmp_path / 'out'}: No space left on device\n")
 
 
-@pytest.mark.xdist_group("spark")
 def test_report_names_the_tables_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.toml").write_text(CONFIG)
     out = tmp_path / "out"
@@ -32,8 +30,7 @@ def test_report_names_the_tables_that_cannot_be_written(tmp_path: Path, monkeypa
     def fail(root: Path, *_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", str(root / "metrics" / "by_run.parquet"))
 
-    run_tasks_here(monkeypatch)
-    monkeypatch.setattr("endive.pipeline.session.spark_session", lambda *_: nullcontext())
+    run_commands_without_spark(monkeypatch)
     monkeypatch.setattr("endive.pipeline.metrics.write_tables", fail)
     result = invoke("report", str(out))
     assert result.exit_code == 1

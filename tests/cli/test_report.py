@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from tests.cli import invoke
 from tests.pipeline.damages import change_record
-from tests.pipeline.runs import document, run_all, run_here
+from tests.pipeline.runs import document, run_all, run_commands_without_spark
 
 
 @pytest.fixture(scope="module")
@@ -73,18 +72,10 @@ def test_what_cannot_be_reported_is_reported(
     assert list(tmp_path.rglob("report.html")) == []
 
 
-@pytest.fixture
-def tasks_are_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets consolidation and metrics do in this process what Spark would."""
-
-    monkeypatch.setattr("endive.pipeline.session.spark_session", lambda _: nullcontext())
-    for module in ("consolidate", "metrics"):
-        monkeypatch.setattr(f"endive.pipeline.{module}.run_tasks", run_here)
-        monkeypatch.setattr(f"endive.pipeline.{module}.count_tasks", lambda *_: 1)
-
-
-@pytest.mark.usefixtures("tasks_are_run_here")
-def test_a_directory_of_experiments_is_measured_first_and_versions_are_not_mixed(experiment: Path) -> None:
+def test_a_directory_of_experiments_is_measured_first_and_versions_are_not_mixed(
+    experiment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_commands_without_spark(monkeypatch)
     root = experiment.parent
     answer = json.loads(invoke("report", str(root), "--json").stdout)
     assert answer["report"] == str(root / "report.html")

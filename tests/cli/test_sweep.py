@@ -65,6 +65,11 @@ def test_seeds_of_the_command_line_replace_those_of_the_file(tmp_path: Path) -> 
     assert answer("sweep", sweep_file(tmp_path), "--seeds", "5-9", "--dry-run")["seeds"] == [5, 6, 7, 8, 9]
 
 
+def test_a_wrong_number_of_seeds_is_reported(tmp_path: Path) -> None:
+    result = call("sweep", sweep_file(tmp_path), "--seeds", "x", "--out", tmp_path / "out")
+    assert (result.exit_code, (tmp_path / "out").exists()) == (2, False)
+
+
 def test_a_million_points_need_a_yes(tmp_path: Path) -> None:
     path = sweep_file(tmp_path)
     path.write_text(path.read_text().replace("[20, 50, 80]", "{ from = 1, to = 1000000, points = 1000000 }"))

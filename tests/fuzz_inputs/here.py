@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import cache
 
 import numpy as np
@@ -18,7 +18,7 @@ from endive.simulation.compiled.features import Features
 from endive.simulation.compiled.native import kernel_cache
 from endive.studies.measure import Row, RunMetrics, check_window, document_load_pattern
 from endive.studies.replicate import Replications
-from tests.pipeline.runs import run_tasks_here
+from tests.pipeline.runs import run_commands_without_spark
 
 _MOST_SEEDS = 20
 
@@ -27,8 +27,7 @@ _MOST_SEEDS = 20
 def commands_here() -> Iterator[None]:
     """Let commands consolidate and measure in this process without Spark, and search with artificial metrics."""
     with pytest.MonkeyPatch.context() as patched:
-        run_tasks_here(patched)
-        patched.setattr("endive.pipeline.session.spark_session", lambda *_: nullcontext(None))
+        run_commands_without_spark(patched)
         patched.setattr("typer.testing._get_command", cache(get_command))  # takes 60 ms each time
         patched.setattr("endive.simulation.compiled.native.kernel_cache._build", _built_beside_the_clock)
         yield

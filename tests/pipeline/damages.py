@@ -233,6 +233,7 @@ DAMAGES: dict[str, Damage] = {
     "an operation that leads out": Damage(
         of_run(lambda run: set_column(run, "operation_type", all_are("../../../../OUTSIDE"))), "operation_type is"
     ),
+    "an operation that is null": Damage(of_run(lambda run: set_column(run, "operation_type", all_are(None))), "operation_type"),
     "another class of the configuration": Damage(
         of_run(lambda run: set_column(run, "workload_class", all_are("ingest"))), "summary.json: `by_class_and_operation", lost=0
     ),
@@ -250,6 +251,23 @@ DAMAGES: dict[str, Damage] = {
     "provenance empty": Damage(text(PROVENANCE, ""), "provenance.json is not JSON"),
     "provenance a list": Damage(text(PROVENANCE, "[]"), "provenance.json should be a table"),
     "provenance deeply nested": Damage(text(PROVENANCE, deep(100_000)), "provenance.json is nested"),
+    "provenance nested within the limits of the parser": Damage(text(PROVENANCE, deep(900)), "provenance.json is nested"),
+    "provenance that is not UTF-8": Damage(
+        replaced(PROVENANCE, lambda path: path.write_bytes(b"\xff\xfe")), "provenance.json is not UTF-8"
+    ),
+    "provenance with a number of many digits": Damage(text(PROVENANCE, '{"rows": ' + "9" * 5_000 + "}"), "provenance.json has"),
+    "provenance whose parameters are a number": Damage(
+        of_run(lambda run: change_record(run, parameters=7)), "provenance.json: parameters"
+    ),
+    "provenance with a duration of text": Damage(
+        of_run(lambda run: change_parameters(run, "simulation", duration_ms="x")), "provenance.json: parameters.simulation"
+    ),
+    "provenance with a list as a checksum": Damage(
+        of_run(lambda run: change_record(run, results_sha256=[1])), "provenance.json: results_sha256"
+    ),
+    "provenance with a number as a version": Damage(
+        of_run(lambda run: change_record(run, code_version=3)), "provenance.json: code_version"
+    ),
     "provenance with rows of text": Damage(of_run(lambda run: change_record(run, rows="many")), "provenance.json: rows"),
     "provenance without a duration": Damage(
         of_run(lambda run: change_record(run, parameters={"simulation": {}})), "provenance.json: parameters.simulation.duration_ms"

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from endive.config import Document
 from endive.config.load import check_document
-from endive.pipeline.jobs import Spec, TaskFunction, make_task_table
+from endive.pipeline.jobs import LocalThreads
 from endive.runs.execute import run_experiment
-from endive.runs.inventory import PipelineError
 
 DURATION_MS = 20_000.0
 MASTER = "local[2,4]"
@@ -51,20 +50,11 @@ def run_all(documents: Iterable[Document], root: Path, seeds: Iterable[int]) -> 
             run_experiment(each, root=root, seed=seed)
 
 
-def run_here(_: Any, tasks: Sequence[Sequence[Spec]], work: TaskFunction, *__: Any) -> pa.Table:
-    """Run the tasks of Spark in this process."""
-    return pa.Table.from_batches(list(work(iter(make_task_table(tasks).to_batches()))))
+def local_session(*_: Any, **__: Any) -> AbstractContextManager[Any]:
+    """Return a context with a thread of this process in place of a Spark session."""
+    return nullcontext(LocalThreads(1))
 
 
-def run_tasks_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the tasks of consolidation and metrics in this process; a failed task is an error of the pipeline."""
-
-    def run_or_fail(*call: Any) -> pa.Table:
-        try:
-            return run_here(*call)
-        except Exception as error:
-            raise PipelineError(f"a task failed: {type(error).__name__}: {error}") from error
-
-    for module in ("consolidate", "metrics"):
-        monkeypatch.setattr(f"endive.pipeline.{module}.run_tasks", run_or_fail)
-        monkeypatch.setattr(f"endive.pipeline.{module}.count_tasks", lambda *_: 1)
+def run_commands_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands in this process consolidate, measure and report without Spark."""
+    monkeypatch.setattr("endive.pipeline.session.spark_session", local_session)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -23,8 +22,9 @@ from endive.runs.parameters import flat_parameters
 from endive.simulation import RESULT_SCHEMA
 from tests.cli import environment, invoke, strict
 from tests.pipeline.conftest import Sessions
-from tests.pipeline.damages import change_record, seal
-from tests.pipeline.runs import document, run_all, run_here
+from tests.pipeline.damages import change_record
+from tests.pipeline.kills import run_until_killed
+from tests.pipeline.runs import document, local_session, run_all
 
 KEY = ["experiment", "seed", "txn_id"]
 
@@ -96,8 +96,8 @@ def test_parameters_are_typed_columns(experiments: Path, spark: SparkSession) ->
     assert {(row[0], row[1]): row[2] for row in counted} == expected
 
 
-def test_files_are_laid_out_by_experiment_and_operation_and_read_by_others(experiments: Path, sessions: Sessions) -> None:
-    consolidate(experiments, sessions)
+def test_files_are_laid_out_by_experiment_and_operation_and_read_by_others(experiments: Path) -> None:
+    consolidate(experiments, local_session)
     names = {path.name for path in experiments.glob("mixed-*")}
     folders = {path.parent.relative_to(experiments / "consolidated").as_posix() for path in experiments.rglob("part-*.parquet")}
     operations = ("fast_append", "merge_append", "validated_overwrite")
@@ -107,143 +107,112 @@ def test_files_are_laid_out_by_experiment_and_operation_and_read_by_others(exper
     assert set(frame["operation_type"]) == set(operations)
 
 
-def test_only_what_is_new_is_written(experiments: Path, sessions: Sessions) -> None:
-    consolidate(experiments, sessions)
+def test_only_what_is_new_is_written(experiments: Path) -> None:
+    consolidate(experiments, local_session)
     before = mtimes(experiments)
     run_all([document(workload__ingest__rate=2.0, storage__provider="s3")], experiments, [7])
-    done = consolidate(experiments, sessions)
+    done = consolidate(experiments, local_session)
     assert_same_rows(experiments)
     assert (done.parts_reused, done.parts_written, done.runs) == (3, 1, 13)
     touched = {path.parent.parent for path, mtime in mtimes(experiments).items() if before.get(path) != mtime}
     assert len(touched) == 1
 
 
-def test_full_parts_are_left_alone_when_seeds_come(experiments: Path, sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_parts_are_left_alone_when_seeds_come(experiments: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("endive.pipeline.consolidate.PART_ROWS", 1)
-    done = consolidate(experiments, sessions)
+    done = consolidate(experiments, local_session)
     assert done.parts_written == 12
     before = mtimes(experiments)
     run_all([document(workload__ingest__rate=2.0, storage__provider="s3")], experiments, [7])
-    consolidate(experiments, sessions)
+    consolidate(experiments, local_session)
     assert_same_rows(experiments)
     assert {path for path in before if path.suffix == ".parquet" and mtimes(experiments)[path] != before[path]} == set()
 
 
-def test_a_run_that_changed_takes_the_place_of_the_old_one(experiments: Path, sessions: Sessions) -> None:
-    consolidate(experiments, sessions)
+def test_a_run_that_changed_takes_the_place_of_the_old_one(experiments: Path) -> None:
+    consolidate(experiments, local_session)
     first, second = sorted(experiments.glob("mixed-*"))[:2]
     shutil.copytree(first / "1", second / "1", dirs_exist_ok=True)
     answer = json.loads((second / "0" / "provenance.json").read_text())
     change_record(second / "1", parameters=answer["parameters"], experiment_hash=answer["experiment_hash"])
-    consolidate(experiments, sessions)
+    consolidate(experiments, local_session)
     assert_same_rows(experiments)
 
 
-def test_rows_of_removed_experiments_and_seeds_go(experiments: Path, sessions: Sessions) -> None:
-    consolidate(experiments, sessions)
+def test_rows_of_removed_experiments_and_seeds_go(experiments: Path) -> None:
+    consolidate(experiments, local_session)
     first, second = sorted(experiments.glob("mixed-*"))[:2]
     shutil.rmtree(first)
     shutil.rmtree(second / "0")
-    done = consolidate(experiments, sessions)
+    done = consolidate(experiments, local_session)
     assert_same_rows(experiments)
     assert (done.experiments, done.runs) == (3, 8)
     assert not (experiments / "consolidated" / f"experiment={first.name}").exists()
 
 
-def test_files_that_were_lost_are_written_again(experiments: Path, sessions: Sessions) -> None:
-    consolidate(experiments, sessions)
+def test_files_that_were_lost_are_written_again(experiments: Path) -> None:
+    consolidate(experiments, local_session)
     lost, cut = sorted(experiments.rglob("part-*.parquet"))[:5:4]
     lost.unlink()
     cut.write_bytes(cut.read_bytes()[:100])
-    consolidate(experiments, sessions)
+    consolidate(experiments, local_session)
     assert_same_rows(experiments)
 
 
 # -- runs that are not whole ---------------------------------------------------------------------------------------------------
 
 
-def damage(run: Path, how: str) -> None:
+def truncate(run: Path) -> None:
     results = run / "results.parquet"
-    content = results.read_bytes()
-    if how == "cut":
-        results.write_bytes(content[: len(content) // 2])
-    elif how == "flipped":
-        results.write_bytes(content[:200] + bytes([content[200] ^ 1]) + content[201:])
-    elif how == "empty":
-        results.write_bytes(b"")
-    elif how == "columns":
-        pq.write_table(pq.read_table(results).drop_columns(["n_retries"]), results)
-        seal(run)
-    else:
-        (run / "provenance.json").unlink()
+    results.write_bytes(results.read_bytes()[:-200])
 
 
-@pytest.mark.parametrize("how", ["cut", "flipped", "empty", "columns", "no provenance"])
-def test_a_damaged_run_is_reported_and_left_out_until_it_is_whole(experiments: Path, sessions: Sessions, how: str) -> None:
+def test_a_damaged_run_is_reported_and_left_out_until_it_is_whole(experiments: Path) -> None:
     run = sorted(experiments.glob("mixed-*"))[1] / "1"
     kept = run.parent.parent.parent / "kept"
     shutil.copytree(run, kept)
-    damage(run, how)
+    truncate(run)
     for _ in range(2):  # it is reported every time
-        done = consolidate(experiments, sessions)
+        done = consolidate(experiments, local_session)
         assert [problem.where for problem in done.problems] == [f"{run.parent.name} seed 1"]
         assert done.runs == 11
         assert not ((consolidated(experiments)["experiment"] == run.parent.name) & (consolidated(experiments)["seed"] == 1)).any()
     shutil.rmtree(run)
     shutil.copytree(kept, run)
-    done = consolidate(experiments, sessions)
+    done = consolidate(experiments, local_session)
     assert (done.problems, done.runs) == ((), 12)
     assert_same_rows(experiments)
 
 
-def test_unfinished_runs_are_counted_and_left_out(experiments: Path, sessions: Sessions) -> None:
+def test_unfinished_runs_are_counted_and_left_out(experiments: Path) -> None:
     (sorted(experiments.glob("mixed-*"))[0] / "1" / "results.parquet").unlink()
-    done = consolidate(experiments, sessions)
+    done = consolidate(experiments, local_session)
     assert (done.unfinished_runs, done.runs, done.problems) == (1, 11, ())
 
 
 # -- interruptions -------------------------------------------------------------------------------------------------------------
 
-KILLED = """
-import os, signal, sys
-from contextlib import nullcontext
-from pathlib import Path
-import endive.pipeline.consolidate as pipeline
-from tests.pipeline.runs import run_here
-
-root, moment = Path(sys.argv[1]), int(sys.argv[2])
-replace, seen = Path.replace, 0
-
-def killed(self, target):
-    global seen
-    seen += 1
-    if seen == moment:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return replace(self, target)
-
-Path.replace = killed
-pipeline.run_tasks = run_here
-pipeline.consolidate(root, lambda: nullcontext(None), tasks=1)
+CONSOLIDATE = """
+import sys
+from endive.pipeline.consolidate import consolidate
+from tests.pipeline.runs import local_session
+consolidate(Path(sys.argv[1]), local_session, tasks=1)
 """
 
 
-def kill_at(root: Path, moment: int) -> int:
-    """Consolidate in a process that kills itself before its n-th file takes its place."""
-    return subprocess.run([sys.executable, "-c", KILLED, str(root), str(moment)], timeout=120).returncode
-
-
-def test_killed_before_each_file_takes_its_place_each_row_is_there_once(experiments: Path, sessions: Sessions) -> None:
+def test_killed_before_each_file_takes_its_place_each_row_is_there_once(experiments: Path) -> None:
     for moment in (1, 5, 9):  # before the first file, within the second part, before the last file
-        assert kill_at(experiments, moment) == -signal.SIGKILL
+        assert run_until_killed(CONSOLIDATE, moment, experiments)
     found = consolidated(experiments)
     assert not found.duplicated(KEY).any()
-    done = consolidate(experiments, sessions)
+    done = consolidate(experiments, local_session)
     assert (done.parts_written, done.parts_reused) == (1, 3)
     assert_same_rows(experiments)
     assert list(experiments.rglob("*.tmp")) == []
 
 
-def test_the_command_killed_on_spark_and_run_again_has_each_row_once(experiments: Path, sessions: Sessions) -> None:
+@pytest.mark.slow
+def test_the_command_killed_on_spark_and_run_again_has_each_row_once(experiments: Path) -> None:
     command = [sys.executable, "-m", "endive", "consolidate", str(experiments), "--master", "local[1,4]"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
     deadline = time.monotonic() + 120
@@ -252,14 +221,12 @@ def test_the_command_killed_on_spark_and_run_again_has_each_row_once(experiments
     process.kill()
     process.wait()
     time.sleep(1.0)  # what Spark had started may end first
-    consolidate(experiments, sessions)
+    consolidate(experiments, local_session)
     assert_same_rows(experiments)
 
 
-def test_a_full_disk_is_reported_and_what_was_there_stays(
-    experiments: Path, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    consolidate(experiments, sessions)
+def test_a_full_disk_is_reported_and_what_was_there_stays(experiments: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    consolidate(experiments, local_session)
     run_all([document(workload__ingest__rate=2.0, storage__provider="s3")], experiments, [7])
     before = mtimes(experiments)
 
@@ -268,19 +235,18 @@ def test_a_full_disk_is_reported_and_what_was_there_stays(
 
     with monkeypatch.context() as patch:
         patch.setattr("endive.pipeline.consolidate._PartWriter", no_space)
-        patch.setattr("endive.pipeline.consolidate.run_tasks", run_here)
         with pytest.raises(PipelineError, match=r"cannot be written: .*No space left"):
-            consolidate(experiments, sessions)
+            consolidate(experiments, local_session)
     assert {path: time for path, time in before.items() if path in mtimes(experiments)}.items() <= mtimes(experiments).items()
-    assert consolidate(experiments, sessions).runs == 13
+    assert consolidate(experiments, local_session).runs == 13
     assert_same_rows(experiments)
 
 
-def test_one_consolidation_at_a_time(experiments: Path, sessions: Sessions) -> None:
+def test_one_consolidation_at_a_time(experiments: Path) -> None:
     def meanwhile() -> Any:
         with pytest.raises(PipelineError, match="another consolidation"):
-            consolidate(experiments, sessions)
-        return sessions()
+            consolidate(experiments, local_session)
+        return local_session()
 
     assert consolidate(experiments, meanwhile).runs == 12
 
@@ -290,8 +256,8 @@ def test_one_consolidation_at_a_time(experiments: Path, sessions: Sessions) -> N
 
 def test_the_bytes_do_not_depend_on_the_number_of_tasks(experiments: Path, sessions: Sessions) -> None:
     found = []
-    for tasks in (1, 3, 8):
-        consolidate(experiments, sessions, tasks=tasks)
+    for executor, tasks in ((sessions, 1), (sessions, 8), (local_session, 3)):
+        consolidate(experiments, executor, tasks=tasks)
         found.append({path.name: path.read_bytes() for path in experiments.rglob("part-*.parquet")})
         shutil.rmtree(experiments / "consolidated")
     assert found[0] == found[1] == found[2]
@@ -330,7 +296,7 @@ def test_the_command_tells_what_it_did(experiments: Path) -> None:
 
 @pytest.mark.usefixtures("commands_share_spark")
 def test_the_command_fails_if_a_run_is_damaged(experiments: Path) -> None:
-    damage(sorted(experiments.glob("mixed-*"))[0] / "2", "cut")
+    truncate(sorted(experiments.glob("mixed-*"))[0] / "2")
     result = invoke("consolidate", str(experiments), "--json")
     assert result.exit_code == 1
     assert "seed 2: corrupt" in result.stderr

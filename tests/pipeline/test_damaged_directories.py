@@ -6,18 +6,20 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from endive.pipeline.consolidate import consolidate
-from endive.pipeline.metrics import StudyTables, current_tables
-from endive.runs.metric_tables import read_tables
+from endive.pipeline.metrics import StudyTables, current_tables, last_options
+from endive.runs.inventory import PipelineError
+from endive.runs.metric_tables import read_state, read_tables, write_tables
 from endive.runs.stored import find_experiments
+from endive.studies.measure import MetricsOptions
 from tests.cli import invoke
 from tests.pipeline.damages import DAMAGES, Damage, loop
-from tests.pipeline.runs import document, run_all, run_tasks_here
+from tests.pipeline.runs import document, local_session, run_all, run_commands_without_spark
 
 WHOLE = 3
 SEEDS = 2
@@ -60,11 +62,7 @@ def outside(root: Path) -> set[Path]:
     return {path for path in top.rglob("*") if not path.is_relative_to(root)}
 
 
-def test_there_are_at_least_forty() -> None:
-    assert len(DAMAGES) >= 40
-
-
-def test_verify_names_each(root: Path, made: Path) -> None:
+def test_verify_names_each_damage(root: Path, made: Path) -> None:
     answer = invoke("experiments", "verify", str(root), "--json")
     assert answer.exit_code == 1, answer.stderr
     problems = json.loads(answer.stdout)["problems"]
@@ -75,9 +73,8 @@ def test_verify_names_each(root: Path, made: Path) -> None:
     assert [each["problem"] for each in problems if len(each["problem"]) >= 500] == []
 
 
-@pytest.mark.usefixtures("commands_share_spark")
-@pytest.mark.slow
-def test_the_rest_goes_on(root: Path, made: Path) -> None:
+def test_undamaged_runs_are_consolidated_measured_and_reported(root: Path, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_commands_without_spark(monkeypatch)
     before = outside(root)
     answer = invoke("consolidate", str(root), "--json")
     assert answer.exit_code == 1, answer.stderr
@@ -142,20 +139,19 @@ DERIVED: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.fixture
-def small(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A root of its own, whose tasks are run here."""
-    run_tasks_here(monkeypatch)
+def small(made: Path, tmp_path: Path) -> Path:
+    """A copy of the experiment in a root of its own."""
     root = tmp_path / "root"
     shutil.copytree(made, root / made.name)
     return root
 
 
 def measured(root: Path) -> StudyTables:
-    return current_tables(root, lambda: nullcontext(None))  # type: ignore[arg-type]
+    return current_tables(root, local_session)
 
 
 def consolidated(root: Path) -> dict[str, bytes]:
-    consolidate(root, lambda: nullcontext(None))  # type: ignore[arg-type]
+    consolidate(root, local_session)
     return {str(path.relative_to(root)): path.read_bytes() for path in parts(root)}
 
 
@@ -205,3 +201,58 @@ def test_a_link_in_the_place_of_a_damaged_run_is_removed_and_not_followed(made: 
     assert answer.exit_code == 0, answer.stderr
     assert not (root / made.name / "7").exists()
     assert (elsewhere / "precious").exists()
+
+
+def test_links_in_the_dataset_are_not_written_through(small: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (small / "consolidated").mkdir()
+    name = next(iter(find_experiments(small))).name
+    (small / "consolidated" / f"experiment={name}").symlink_to(outside)
+    with pytest.raises(PipelineError, match="leads out of"):
+        consolidated(small)
+    assert list(outside.iterdir()) == []
+    shutil.rmtree(small / "consolidated")
+    (small / "consolidated").symlink_to(outside)
+    with pytest.raises(PermissionError, match="leads out of"):
+        consolidated(small)
+    assert list(outside.iterdir()) == []
+
+
+def test_leftovers_are_listed_and_removed(small: Path) -> None:
+    run = next(iter(find_experiments(small))).runs[0]
+    left = run.directory / ".results.parquet.00000000-1-1-0123456789ab.tmp"
+    left.touch()
+    answer = invoke("experiments", "remove", str(small), "--incomplete", "--json")
+    assert json.loads(answer.stdout)["files"] == []  # of another machine, and fresh
+    os.utime(left, (1.0, 1.0))
+    answer = invoke("experiments", "remove", str(small), "--incomplete", "--yes", "--json")
+    assert json.loads(answer.stdout) == {"removed": True, "directories": [], "files": [str(left)]}
+    assert not left.exists()
+    assert run.problem() is None
+
+
+def tables(value: int) -> dict[str, pa.Table]:
+    return {view: pa.table({"x": [value]}) for view in ("runs", "experiments", "saturation", "distributions", "over_time")}
+
+
+def test_tables_of_metrics_appear_together_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_tables(tmp_path, tables(1), {"of": "one"})
+    broken = {**tables(2), "over_time": None}
+    with pytest.raises((AttributeError, TypeError)):
+        write_tables(tmp_path, broken, {"of": "two"})
+    found = read_tables(tmp_path)
+    assert found is not None
+    assert {table["x"][0].as_py() for table in found.values()} == {1}
+    assert not list((tmp_path / "metrics").glob(".*.tmp"))
+    write_tables(tmp_path, tables(3), {"of": "three"})
+    assert read_state(tmp_path) == {"of": "three"}
+    (tmp_path / "metrics" / "by_run.parquet").write_bytes(b"PAR1")
+    assert read_tables(tmp_path) is None
+
+
+@pytest.mark.parametrize("text", ["[]", "3", '{"options": 3}', '{"options": {"warmup_ms": "x"}}'])
+def test_a_damaged_state_of_metrics_is_as_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "metrics").mkdir()
+    (tmp_path / "metrics" / "_state.json").write_text(text)
+    assert last_options(tmp_path) == MetricsOptions()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +22,7 @@ from endive.runs.plan import Work, plan_sweep, remaining_work
 from endive.runs.stored import StoredRun, find_experiments
 from endive.studies.measure import MetricsOptions
 from tests.cli import invoke
+from tests.pipeline.kills import run_until_killed
 from tests.pipeline.sweeps import digests, sweep_file
 from tests.pipeline.test_one_pass import fail_to_start
 
@@ -142,26 +140,18 @@ def test_large_studies_keep_a_sample_by_default(tmp_path: Path, monkeypatch: pyt
     assert plan_sweep(Sweep(path, rows="all")).rows == "all"
 
 
-DRIVER = """
+SWEEP = """
 import sys
-from pathlib import Path
 from tests.pipeline.test_kept_rows import sweep_rows
-
-print("ready", flush=True)
 sweep_rows(Path(sys.argv[1]), Path(sys.argv[2]), "sample")
 """
 
 
 def test_a_killed_driver_resumes_with_a_sample(tmp_path: Path) -> None:
-    path, root = sweep_file(tmp_path, seeds=2, duration_ms=8_000.0), tmp_path / "killed"
+    path, root = sweep_file(tmp_path, seeds=2, duration_ms=2_000.0), tmp_path / "killed"
     sweep_rows(path, tmp_path / "whole", "sample")
-    for number in range(4):
-        command = [sys.executable, "-c", DRIVER, str(path), str(root)]
-        with subprocess.Popen(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            process.stdout.readline()
-            time.sleep(0.3 + 0.2 * number)
-            process.kill()
+    for moment in (3, 12):  # within a run, and between runs
+        assert run_until_killed(SWEEP, moment, path, root)
         finished = {
             str(run.directory.relative_to(root)): run.results.read_bytes() for run in stored_runs(root) if not run.problem()
         }

@@ -19,6 +19,7 @@ from scipy import optimize, stats
 
 from endive.analysis.estimates import SHARES, estimate_metric
 from endive.analysis.run_metrics import RATES
+from endive.pipeline.jobs import LocalThreads
 from endive.pipeline.metrics import load_tables, measure_study
 from endive.pipeline.query import query
 from endive.runs.inventory import Experiment, Inventory, PipelineError, take_inventory
@@ -54,8 +55,8 @@ def dataset(finished_experiments: Path, tmp_path_factory: pytest.TempPathFactory
     return root
 
 
-def measure(spark: SparkSession, root: Path, options: MetricsOptions, *, tasks: int | None = None) -> Metrics:
-    return measure_study(spark, root, options, tasks=tasks).metrics
+def measure(root: Path, options: MetricsOptions) -> Metrics:
+    return measure_study(LocalThreads(1), root, options).metrics
 
 
 PERIOD_MS = 900.0
@@ -183,8 +184,8 @@ def naive_runs(root: Path, warmup_ms: float | None, cooldown_ms: float) -> dict[
 
 
 @pytest.mark.parametrize(("warmup_ms", "cooldown_ms"), [(None, 0.0), (3_000.0, 2_000.0), (0.0, 0.0)])
-def test_metrics_are_their_definitions(spark: SparkSession, dataset: Path, warmup_ms: float | None, cooldown_ms: float) -> None:
-    measured = measure(spark, dataset, MetricsOptions(warmup_ms, cooldown_ms))
+def test_metrics_are_their_definitions(dataset: Path, warmup_ms: float | None, cooldown_ms: float) -> None:
+    measured = measure(dataset, MetricsOptions(warmup_ms, cooldown_ms))
     expected = naive_runs(dataset, warmup_ms, cooldown_ms)
     rows = {
         (row["experiment"], row["seed"], row["workload_class"], row["operation_type"]): row for row in measured.runs.to_pylist()
@@ -200,14 +201,14 @@ def test_metrics_are_their_definitions(spark: SparkSession, dataset: Path, warmu
         assert any(numbers["warmup_ms"] for numbers in expected.values())
 
 
-def test_the_decomposition_adds_up_to_the_latency(spark: SparkSession, dataset: Path) -> None:
-    for row in measure(spark, dataset, MetricsOptions(0.0)).runs.to_pylist():
+def test_the_decomposition_adds_up_to_the_latency(dataset: Path) -> None:
+    for row in measure(dataset, MetricsOptions(0.0)).runs.to_pylist():
         if row["committed"]:
             assert sum(row[f"mean_{name}"] for name in TIMES) == pytest.approx(row["total_latency_mean_ms"], rel=1e-9)
 
 
-def test_experiments_are_means_over_seeds_with_intervals_of_student(spark: SparkSession, dataset: Path) -> None:
-    measured = measure(spark, dataset, MetricsOptions(2_000.0))
+def test_experiments_are_means_over_seeds_with_intervals_of_student(dataset: Path) -> None:
+    measured = measure(dataset, MetricsOptions(2_000.0))
     runs = measured.runs.to_pandas()
     for row in measured.experiments.to_pylist():
         chosen = runs[
@@ -233,8 +234,8 @@ def test_experiments_are_means_over_seeds_with_intervals_of_student(spark: Spark
     assert measured.experiments.schema.field("param_catalog_num_tables").type == pa.int64()
 
 
-def test_saturation_by_curve(spark: SparkSession, dataset: Path) -> None:
-    measured = measure(spark, dataset, MetricsOptions(2_000.0))
+def test_saturation_by_curve(dataset: Path) -> None:
+    measured = measure(dataset, MetricsOptions(2_000.0))
     assert measured.axis == LoadAxis("param_workload_ingest_rate")
     curves = {row["param_storage_provider"]: row for row in measured.saturation.to_pylist()}
     assert set(curves) == {"s3", "s3x"}
@@ -243,8 +244,8 @@ def test_saturation_by_curve(spark: SparkSession, dataset: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["workload.ingest.rate", "param_workload_ingest_rate"])
-def test_the_load_may_be_named(spark: SparkSession, dataset: Path, key: str) -> None:
-    assert measure(spark, dataset, MetricsOptions(0.0, load=key)).axis == LoadAxis("param_workload_ingest_rate")
+def test_the_load_may_be_named(dataset: Path, key: str) -> None:
+    assert measure(dataset, MetricsOptions(0.0, load=key)).axis == LoadAxis("param_workload_ingest_rate")
 
 
 def manifest_of(*parameters: dict[str, Value]) -> Inventory:
@@ -314,23 +315,27 @@ def test_times_between_arrivals_are_rates() -> None:
     assert LoadAxis("param_workload_w_closed_clients").load(8) == 8.0
 
 
-def test_a_load_that_is_none_is_an_error(spark: SparkSession, dataset: Path) -> None:
+def test_a_load_that_is_none_is_an_error(dataset: Path) -> None:
     with pytest.raises(PipelineError, match="param_workload_ingest_rate"):
-        measure(spark, dataset, MetricsOptions(load="workload.ingest.rat"))
+        measure(dataset, MetricsOptions(load="workload.ingest.rat"))
 
 
-def test_no_window_is_an_error(spark: SparkSession, dataset: Path) -> None:
+def test_no_window_is_an_error(dataset: Path) -> None:
     with pytest.raises(PipelineError, match="leave nothing"):
-        measure(spark, dataset, MetricsOptions(warmup_ms=15_000.0, cooldown_ms=5_000.0))
+        measure(dataset, MetricsOptions(warmup_ms=15_000.0, cooldown_ms=5_000.0))
 
 
 def equal(left: Metrics, right: Metrics) -> bool:
     return all(getattr(left, name).equals(getattr(right, name)) for name in METRICS_TABLES)
 
 
-def test_nothing_depends_on_the_number_of_tasks(spark: SparkSession, dataset: Path) -> None:
-    first, *others = [measure(spark, dataset, MetricsOptions(), tasks=tasks) for tasks in (1, 2, 8)]
-    assert all(equal(first, other) for other in others)
+def test_metrics_on_spark_and_in_threads_are_equal_for_any_number_of_tasks(spark: SparkSession, dataset: Path) -> None:
+    found = []
+    for executor, tasks in ((spark, 1), (spark, 8), (LocalThreads(2), 2)):
+        discard_units(dataset, [])
+        found.append(measure_study(executor, dataset, MetricsOptions(), tasks=tasks).metrics)
+    assert equal(found[0], found[1])
+    assert equal(found[0], found[2])
 
 
 def test_no_rows_of_transactions_reach_the_driver(spark: SparkSession, dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,14 +361,14 @@ def test_no_rows_of_transactions_reach_the_driver(spark: SparkSession, dataset: 
     for name in ("toLocalIterator", "foreach"):
         monkeypatch.setattr(DataFrame, name, forbidden)
     discard_units(dataset, [])
-    measured = measure(spark, dataset, MetricsOptions())
+    measured = measure_study(spark, dataset, MetricsOptions()).metrics
     transactions = sum(experiment.rows for experiment in take_inventory(dataset).experiments.values())
     assert transactions > 1_000
     assert sum(collected) == measured.runs.num_rows == 12 * ROWS_OF_A_RUN
 
 
-def test_tables_are_written_whole_as_parquet_and_csv(spark: SparkSession, dataset: Path) -> None:
-    measured = measure(spark, dataset, MetricsOptions(1_000.0))
+def test_tables_are_written_whole_as_parquet_and_csv(dataset: Path) -> None:
+    measured = measure(dataset, MetricsOptions(1_000.0))
     names = {path.name for path in (dataset / "metrics").iterdir()}
     tables = {f"{name}.{kind}" for name in METRICS_TABLES.values() for kind in ("parquet", "csv")}
     assert names - {".lock", "units"} == {*tables, "_state.json"}
@@ -373,10 +378,10 @@ def test_tables_are_written_whole_as_parquet_and_csv(spark: SparkSession, datase
     assert np.allclose(frame.throughput_per_s, measured.runs.to_pandas().throughput_per_s, rtol=1e-12)
 
 
-def test_a_class_that_a_seed_lacks_counts_as_zero(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_class_that_a_seed_lacks_counts_as_zero(tmp_path: Path) -> None:
     rare = document(workload__upkeep={"rate": 0.02, "operation": "validated_overwrite", "runtime": {"mean": 10.0}})
     run_all([rare], tmp_path, range(4))
-    measured = measure(spark, tmp_path, MetricsOptions(0.0))
+    measured = measure(tmp_path, MetricsOptions(0.0))
     upkeep = [row for row in measured.runs.to_pylist() if (row["workload_class"], row["operation_type"]) == ("upkeep", "all")]
     counts = [row["transactions"] for row in upkeep]
     assert len(counts) == 4
@@ -390,9 +395,9 @@ def test_a_class_that_a_seed_lacks_counts_as_zero(spark: SparkSession, tmp_path:
     assert mean == pytest.approx(sum(counts) / 4)
 
 
-def test_one_seed_is_flagged_and_a_run_without_transactions_is_measured(spark: SparkSession, tmp_path: Path) -> None:
+def test_one_seed_is_flagged_and_a_run_without_transactions_is_measured(tmp_path: Path) -> None:
     run_all([document(simulation__duration_ms=1.0)], tmp_path, [0])
-    measured = measure(spark, tmp_path, MetricsOptions())
+    measured = measure(tmp_path, MetricsOptions())
     (row,) = measured.experiments.to_pylist()
     assert (row["transactions"], row["success_rate"], row["few_seeds"], row["throughput_per_s_hw"]) == (0, None, True, None)
     assert measured.remark is not None
@@ -400,7 +405,7 @@ def test_one_seed_is_flagged_and_a_run_without_transactions_is_measured(spark: S
 
 
 def test_sql_sees_all_views(spark: SparkSession, dataset: Path) -> None:
-    measure(spark, dataset, MetricsOptions(0.0))
+    measure(dataset, MetricsOptions(0.0))
     manifest = take_inventory(dataset)
     both = """SELECT t.n AS a, r.n AS b FROM (SELECT count(*) n FROM transactions WHERE status = 'committed') t,
               (SELECT sum(committed) n FROM runs WHERE workload_class = 'all' AND operation_type = 'all') r"""

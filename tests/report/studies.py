@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from endive.report.study_data import Study, load_study
-from tests.pipeline.runs import document, run_all, run_here
+from tests.pipeline.runs import document, local_session, run_all
 
 SEEDS = 3
 
@@ -48,8 +45,4 @@ def one_experiment(root: Path, seeds: int = SEEDS, **overrides: Any) -> Path:
 
 def measured(path: Path, **options: Any) -> Study:
     """Return the measured study of a path."""
-    with pytest.MonkeyPatch.context() as patch:
-        for module in ("consolidate", "metrics"):
-            patch.setattr(f"endive.pipeline.{module}.run_tasks", run_here)
-            patch.setattr(f"endive.pipeline.{module}.count_tasks", lambda *_: 1)
-        return load_study(path, sessions=lambda: nullcontext(None), **options)  # type: ignore[arg-type]
+    return load_study(path, sessions=local_session, **options)
