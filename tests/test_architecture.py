@@ -129,15 +129,11 @@ def loaded_by(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize("statement", ["import endive", "import endive.config", "import endive.main"])
+@pytest.mark.parametrize("statement", ["import endive", "import endive.config"])
 def test_importing_is_cheap(statement: str) -> None:
     loaded = loaded_by(statement)
     assert "endive" in loaded
     assert loaded.isdisjoint({"numba", "llvmlite", "pyspark", "py4j", "altair", "vl_convert", "pandas", "scipy"})
-
-
-def test_the_command_line_loads_the_model_only_when_it_runs() -> None:
-    assert loaded_by("import endive.main").isdisjoint({"numpy", "pyarrow", "pydantic", "simpy"})
 
 
 @cache

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from endive.catalog import AppendCatalog, CatalogCounters, CommitResult, IntentionRecord, TableMetadata
+from endive.catalog import AppendCatalog, CatalogCounters, CommitResult, IntentionRecord
 from endive.storage import FixedLatency, ProfiledProvider, StorageProfile, UniformLatency, UnsupportedOperationError
 from tests.interleave import (
     APPEND,
@@ -71,24 +71,6 @@ def test_a_commit_is_an_append_and_a_read_that_tells_its_outcome() -> None:
     assert result == CommitResult(True, APPEND + CATALOG_READ, 2)
     assert catalog.log_offset() == ENTRY
     assert catalog.counters == counters(commit_success=1, append_physical_success=1, append_logical_success=1)
-
-
-def test_each_success_advances_seq_by_exactly_one() -> None:
-    catalog = log_catalog(3)
-    seen = [catalog.seq]
-    for table_id in (0, 2, 2):
-        commit_to(catalog, table_id)
-        seen.append(catalog.seq)
-    commit_to(catalog, 0, 1, 2)
-    seen.append(catalog.seq)
-    assert seen == [0, 1, 2, 3, 4]
-    assert [table.version for table in catalog.tables] == [2, 1, 3]
-
-
-def test_partitions_written_advances_exactly_those_partitions() -> None:
-    catalog = log_catalog()
-    assert outcome(catalog.commit(0, {0: 1, 1: 1}, partitions_written={0: frozenset({1}), 1: frozenset({0})})).success
-    assert catalog.tables == (TableMetadata(0, 1, 2, (0, 1)), TableMetadata(1, 1, 2, (1, 0)))
 
 
 def test_a_snapshot_says_where_the_log_ended() -> None:
@@ -407,13 +389,6 @@ def test_entries_are_replayed_after_the_snapshot_was_taken() -> None:
     timeline = interleave([catalog.read()], meanwhile={CATALOG_READ + 1.0: lambda: commit_to(catalog, 0)})
     assert timeline.results[0].seq == 1
     assert timeline.ends_ms[0] == CATALOG_READ + 2.0
-
-
-def test_without_a_latency_per_entry_the_length_of_the_log_costs_nothing() -> None:
-    catalog = log_catalog()
-    for _ in range(5):
-        commit_to(catalog, 0)
-    assert spend(catalog.read())[0] == [CATALOG_READ]
 
 
 # -- table groups -----------------------------------------------------------------------------------------------------------------

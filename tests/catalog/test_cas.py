@@ -34,18 +34,6 @@ def cas_catalog(num_tables: int = 1, *, linearization: float = 1.0, table_groups
 # -- what is installed ------------------------------------------------------------------------------------------------------------
 
 
-def test_each_success_advances_seq_by_exactly_one() -> None:
-    catalog = cas_catalog(3)
-    seen = [catalog.seq]
-    for table_id in (0, 2, 2, 1):
-        commit_to(catalog, table_id)
-        seen.append(catalog.seq)
-    commit_to(catalog, 0, 1, 2)
-    seen.append(catalog.seq)
-    assert seen == [0, 1, 2, 3, 4, 5]
-    assert [table.version for table in catalog.tables] == [2, 2, 3]
-
-
 @pytest.mark.parametrize("expected_seq", [0, 1, 3, 4])
 def test_a_failure_changes_nothing(expected_seq: int) -> None:
     catalog = cas_catalog(2)
@@ -71,13 +59,6 @@ def test_any_commit_of_the_group_makes_a_commit_to_another_table_fail() -> None:
     commit_to(catalog, 0)
     assert not outcome(catalog.commit(base.seq, {1: 1})).success
     assert catalog.tables[1].version == 0
-
-
-def test_partitions_written_advances_exactly_those_partitions() -> None:
-    catalog = CASCatalog(fixed_provider(), 2, (4, 3))
-    result = outcome(catalog.commit(0, {0: 1, 1: 1}, partitions_written={0: frozenset({1, 3}), 1: frozenset({0})}))
-    assert result.success
-    assert catalog.tables == (TableMetadata(0, 1, 4, (0, 1, 0, 1)), TableMetadata(1, 1, 3, (1, 0, 0)))
 
 
 def test_a_table_without_an_entry_in_partitions_written_advances_no_partition() -> None:
@@ -198,19 +179,6 @@ def test_commits_of_different_groups_do_not_conflict() -> None:
     catalog = cas_catalog(2, table_groups=(0, 1))
     results = interleave([catalog.commit(0, {0: 1}), catalog.commit(0, {1: 1})]).results
     assert [results[i].success for i in range(2)] == [True, True]
-
-
-def test_commits_of_one_group_conflict() -> None:
-    catalog = cas_catalog(3, table_groups=(1, 0, 1))
-    results = interleave([catalog.commit(0, {0: 1}), catalog.commit(0, {2: 1})]).results
-    assert [results[i].success for i in range(2)] == [True, False]
-
-
-def test_each_group_has_a_seq_of_its_own_and_the_catalog_counts_all() -> None:
-    catalog = cas_catalog(3, table_groups=(0, 1, 1))
-    for table_id, group in ((1, 1), (2, 1), (0, 0), (1, 1)):
-        commit_to(catalog, table_id, group=group)
-    assert (catalog.group_seq(0), catalog.group_seq(1), catalog.seq) == (1, 3, 4)
 
 
 def test_a_view_of_a_group_reads_the_seq_of_that_group() -> None:

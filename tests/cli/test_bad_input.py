@@ -31,30 +31,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["no.toml"], "no.toml is not TOML: Invalid value (at line 1, column 5)"),
         (["latin.toml"], "latin.toml is not UTF-8 text"),
         (["run.toml", "--set", "retry"], "--set: 'retry' must have the form key=value"),
-        (["run.toml", "--set", "=3"], "--set: '=3' must have the form key=value"),
         (
             ["run.toml", "--set", "transaction.retries=3"],
             "run.toml: transaction.retries: unknown key; did you mean 'max_retries'?",
         ),
         (
-            ["run.toml", "--set", "transaction.retry.x=3"],
-            "run.toml: `transaction.retry` should be a valid integer",
-        ),
-        (
-            ["run.toml", "--set", "storage.provider.x=3"],
-            "run.toml: `storage.provider.x` cannot be set: a parent key is not a table (got 3)",
-        ),
-        (
-            ["run.toml", "--set", "storage.provider=azur"],
-            "run.toml: storage.provider: unknown provider; did you mean 'azure'? (got 'azur')",
-        ),
-        (
             ["run.toml", "--set", "storage.provider=s3", "--set", "catalog.type=append"],
             "run.toml: catalog.type: append needs a provider with append support; 's3' has none (got 'append')",
-        ),
-        (
-            ["run.toml", "--set", "simulation.duration_ms=nan"],
-            "run.toml: `simulation.duration_ms` should be a finite number (got nan)",
         ),
     ],
 )

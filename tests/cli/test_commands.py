@@ -17,7 +17,7 @@ from endive import __version__
 from endive.config import PROVIDER_PROFILES, json_schema
 from endive.main import app
 from endive.storage import builtin_profiles
-from tests.cli import ENDIVE, call, environment, files, invoke, strict
+from tests.cli import ENDIVE, call, files, invoke, strict
 from tests.config import BASE
 
 
@@ -194,14 +194,6 @@ def test_providers_show_what_is_drawn_and_not_what_is_below_the_floor() -> None:
 
 def test_schema_is_that_of_the_package() -> None:
     assert strict(invoke("schema").stdout) == strict(invoke("schema", "--json").stdout) == json_schema()
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_exists(shell: str, here: Path) -> None:
-    env = {**environment(), "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
-    done = subprocess.run([*ENDIVE, "--show-completion", shell], cwd=here, env=env, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0
-    assert "complete" in done.stdout.lower()
 
 
 def test_completion_knows_the_commands(here: Path) -> None:

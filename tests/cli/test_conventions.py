@@ -9,7 +9,7 @@ import pytest
 from typer.main import get_command
 
 from endive.main import app
-from tests.cli import files, invoke, strict
+from tests.cli import assert_fits, files, invoke, strict
 from tests.cli.test_compare import CONFIG
 
 COMMANDS = getattr(get_command(app), "commands")  # noqa: B009
@@ -30,7 +30,7 @@ def test_short_help_is_help_in_80_columns_without_type_names(command: str, monke
     assert text == invoke(command, "--help").stdout
     assert "{" not in text.splitlines()[0]
     assert "[[" not in text.splitlines()[0]
-    assert max(map(len, text.splitlines())) <= 80
+    assert_fits(text.splitlines())
     groups = set(re.findall(r"^([A-Z][a-z ]+):$", text, re.MULTILINE)) - {"Arguments", "Options"}
     assert len(text.splitlines()) <= 40 or groups
 

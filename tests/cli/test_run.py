@@ -108,25 +108,6 @@ def test_the_written_configuration_repeats_the_run(here: Path) -> None:
     assert again["provenance"]["experiment_hash"] == data["provenance"]["experiment_hash"]
 
 
-@pytest.mark.parametrize(
-    ("assignment", "path", "value"),
-    [
-        ("transaction.retry=3", ("transaction", "retry"), 3),
-        ("catalog.linearization=0.5", ("catalog", "linearization"), 0.5),
-        ("catalog.type=append", ("catalog", "type"), "append"),
-        ('transaction.on_real_conflict="merge"', ("transaction", "on_real_conflict"), "merge"),
-        ("catalog.partitions.per_table=[4]", ("catalog", "partitions", "per_table"), [4]),
-        ("transaction.runtime={distribution='fixed', value=3}", ("transaction", "runtime", "value"), 3.0),
-        ("catalog.mode=append", ("catalog", "type"), "append"),
-    ],
-)
-def test_set(assignment: str, path: tuple[str, ...], value: object) -> None:
-    node = strict(invoke("validate", "run.toml", "--set", assignment, "--json").stdout)["parameters"]
-    for part in path:
-        node = node[part]
-    assert node == value
-
-
 def test_the_last_of_two_settings_counts() -> None:
     result = invoke("validate", "run.toml", "--set", "transaction.retry=2", "--set", "transaction.retry=3", "--json")
     assert strict(result.stdout)["parameters"]["transaction"]["retry"] == 3
@@ -155,12 +136,6 @@ def test_no_name_is_broken_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch)
     lines = invoke("run", "run.toml").stdout.splitlines()
     assert max(len(line) for line in lines if not line.endswith(".")) <= 80
     assert sum("validated_overwrite" in line.split() for line in lines) == 5  # one table is split in two
-
-
-def test_there_is_no_progress_bar_without_a_terminal(here: Path) -> None:
-    done = call("run", "run.toml", "--set", "simulation.duration_ms=20000", cwd=here)
-    assert done.stderr == ""
-    assert "\x1b" not in done.stdout
 
 
 def test_a_trace_can_be_asked_for(here: Path) -> None:

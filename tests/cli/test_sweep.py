@@ -78,20 +78,12 @@ def test_a_million_points_need_a_yes(tmp_path: Path) -> None:
     assert "--yes" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ('"workload.w.rte" = [1]', "unknown key; did you mean 'rate'?"),
-        ('"transaction.retry" = []', "must have at least one value"),
-        ('"transaction.retry" = [-1]', "should be greater than or equal to 0"),
-    ],
-)
-def test_wrong_axes_are_reported(tmp_path: Path, line: str, message: str) -> None:
+def test_a_wrong_axis_ends_with_2(tmp_path: Path) -> None:
     path = sweep_file(tmp_path)
-    path.write_text(f"{path.read_text()}\n{line}\n")
+    path.write_text(f'{path.read_text()}\n"workload.w.rte" = [1]\n')
     result = call("sweep", path, "--out", tmp_path / "out")
     assert result.exit_code == 2
-    assert message in result.stderr
+    assert "unknown key; did you mean 'rate'?" in result.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -188,22 +180,6 @@ def test_an_impossible_directory_is_one_error_before_spark_starts(tmp_path: Path
     assert result.stderr.replace("\n", "") == f"error: {tmp_path / 'file'} is a file, but must be a directory"
     result = call("report", tmp_path, "--out", tmp_path / "file" / "report.html")
     assert (result.exit_code, result.stderr.count("error:")) == (1, 1)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "right", "hint"),
-    [
-        ("[axis]", "[axes]", "axis: unknown key; did you mean 'axes'?"),
-        ("[swep]", "[sweep]", "swep: unknown key; did you mean 'sweep'?"),
-        ("[scenarios.x]\n[axes]", "[axes]", "scenarios: unknown key; did you mean 'scenario'?"),
-        ("[excludes]\n[axes]", "[axes]", "excludes: unknown key; did you mean 'exclude'?"),
-    ],
-)
-def test_misspelled_tables_of_a_study_bring_the_nearest_spelling(tmp_path: Path, wrong: str, right: str, hint: str) -> None:
-    path = sweep_file(tmp_path)
-    path.write_text(path.read_text().replace(right, wrong))
-    result = call("sweep", path, "--dry-run")
-    assert (result.exit_code, hint in result.stderr) == (2, True), result.stderr
 
 
 def test_a_file_of_another_kind_is_reported_to_be_one(tmp_path: Path) -> None:

@@ -6,10 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-import typer
 import uvicorn
 
-from endive.main import app
 from tests.cli import assert_fits, invoke
 from tests.cli.test_compare import CONFIG
 
@@ -62,13 +60,6 @@ def test_nothing_is_broken_in_80_columns(command: tuple[str, ...], folder: Path,
     assert not any(re.search(r"\w\.\.\.$", line) for line in narrow), "what was cut is said"
     if "--help" not in command:
         assert _words(narrow) == _words(wide)
-
-
-@pytest.mark.parametrize("command", sorted(typer.main.get_command(app).commands))  # type: ignore[attr-defined]
-def test_the_help_of_each_command_fits(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = _told((command, "--help"), 80, monkeypatch)
-    assert_fits(answer)
-    assert len(answer) > 5
 
 
 def _told(command: tuple[str, ...], columns: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:

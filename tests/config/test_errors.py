@@ -173,27 +173,6 @@ def test_an_error_of_transactions_is_reported_once_however_many_classes_share_it
     assert [problem.key for problem in caught.value.problems] == ["transaction.tables_per_txn"]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"x = = 1", "is not TOML: Invalid value (at line 1, column 5)"),
-        (b"[a]\nx = 1\nx = 2", "is not TOML: Cannot overwrite a value"),
-        (b"\xff\xfe", "is not UTF-8 text"),
-    ],
-)
-def test_a_file_that_is_no_configuration(content: bytes, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "run.toml"
-    path.write_bytes(content)
-    with pytest.raises(ConfigError) as caught:
-        load_document(path)
-    assert str(caught.value).startswith(f"{path} {message}")
-
-
-def test_a_directory_is_no_configuration(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"cannot be read: .*Is a directory"):
-        load_document(tmp_path)
-
-
 def test_an_empty_file_lacks_its_sections(tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text("")

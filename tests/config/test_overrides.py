@@ -45,18 +45,6 @@ def test_a_class_that_is_there_is_changed() -> None:
     assert document.workload["ingest"].rate == 5
 
 
-@pytest.mark.parametrize("key", ["retry", "commit.retry.num-retries"])
-def test_the_retries_of_a_class_are_overridden_by_either_name(key: str) -> None:
-    document = check_document(CLASSES, "file.toml", overrides={f"workload.compaction.{key}": 7})
-    assert document.workload["compaction"].model_dump()["retry"] == 7
-
-
-@pytest.mark.parametrize("key", ["retry", "max_retries", "commit.retry.num-retries"])
-def test_an_iceberg_property_overrides_the_key_of_the_same_meaning(key: str) -> None:
-    tree = {**CLASSES, "transaction": {"retry": 4}}
-    assert check_document(tree, "file.toml", overrides={f"transaction.{key}": 9}).transaction.retry == 9
-
-
 def test_an_axis_of_a_class_that_is_not_there_is_an_error_too(tmp_path: Path) -> None:
     path = tmp_path / "sweep.toml"
     path.write_text(

@@ -127,11 +127,8 @@ def test_a_dry_run_says_that_the_plan_is_a_pilot(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--seeds", "3", "--precision", "1%"], "excludes --seeds"),
         (["--for", "throughput"], "no effect without --precision"),
         (["--precision", "0.5pp", "--for", "throughput"], "0.5pp applies to proportions"),
-        (["--precision", "one"], "is not a precision"),
-        (["--max-seeds", "5"], "no effect without --precision"),
     ],
 )
 def test_contradicting_options_are_errors(tmp_path: Path, arguments: list[str], message: str) -> None:

@@ -159,11 +159,6 @@ def test_black_is_the_colour_of_the_text_so_that_it_is_seen_in_the_dark() -> Non
     assert choose_colours(lines, given, PAGE.ink) == {"S3": "currentColor", "S3 Express": "#0072B2"}
 
 
-@pytest.mark.parametrize("figure", KINDS)
-def test_charts_are_what_vega_lite_knows(figure: Figure) -> None:
-    alt.Chart.from_dict(with_data(figure))  # raises what is not in the schema
-
-
 def line(values: list[float], **more: Any) -> Figure:
     data = pd.DataFrame({"series": "S3", "x": range(1, len(values) + 1), "y": values})
     return Figure("made", "Made", "Made.", "line", data, Axis("x", "load (1/s)"), Axis("y", "time (ms)"), series="series", **more)

@@ -13,14 +13,13 @@ import numpy as np
 import pytest
 
 from endive.arithmetic.backoff import backoff_ms
-from endive.catalog import AppendCatalog, CASCatalog, CatalogSnapshot, InstantCatalog
+from endive.catalog import AppendCatalog, CASCatalog, InstantCatalog
 from endive.randomness import Purpose, Stream, TransactionStreams
 from endive.storage import FixedLatency, ProfiledProvider, StorageProfile, UniformLatency
 from endive.transaction import (
     Backoff,
     CommitPolicy,
     ConflictCost,
-    ConflictDetector,
     FastAppendTransaction,
     ManifestCount,
     MergeAppendTransaction,
@@ -96,12 +95,6 @@ def test_d1_n_snapshots_behind_cost_exactly_n_historical_lists(behind: int) -> N
     assert result.total_latency_ms == FIRST_FAILURE + CATALOG_READ + behind * LIST_READ + ATTEMPT_IO + CAS
 
 
-def test_d1_commits_to_other_tables_never_count() -> None:
-    catalog = cas_catalog(3)
-    result = run_transaction(overwrite(0), catalog, meanwhile=commits(catalog, 1, 0, 2, 1, 0, 2))
-    assert manifest_io(result) == (2 + 2, 2, 0, 2)
-
-
 def test_d1_snapshots_are_summed_over_the_written_tables_that_overlap() -> None:
     catalog = cas_catalog(3)
     partitions = {0: P0, 1: P0}
@@ -126,12 +119,6 @@ def test_d1_a_merge_append_merges_by_the_snapshots_of_its_table() -> None:
     result = run_transaction(txn, catalog, policy=CommitPolicy(max_parallel=1), meanwhile=commits(catalog, 0, 1, 0, 1, 0))
     assert manifest_io(result) == (2, 2, 4, 2 + 4)
     assert result.conflict_io_ms == 4 * FILE_READ + 4 * FILE_WRITE
-
-
-def test_d2_without_partitions_any_change_of_the_table_is_an_overlap() -> None:
-    catalog = cas_catalog()
-    result = run_transaction(overwrite(), catalog, meanwhile=commits(catalog, 0, partitions={0: P1}))
-    assert (result.false_conflicts, result.manifest_list_reads) == (1, 3)
 
 
 # -- D3: retries that are free ----------------------------------------------------------------------------------------------------
@@ -683,20 +670,3 @@ def test_of_a_cost_of_ones_own_the_share_of_the_tables_is_paid_rounded_up() -> N
 
 
 # -- what a detector gets ----------------------------------------------------------------------------------------------------------
-
-
-class _Watching(ConflictDetector):
-    def __init__(self) -> None:
-        self.seen: list[tuple[int, int]] = []
-
-    def is_real_conflict(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
-        self.seen.append((start_snapshot.seq, current_snapshot.seq))
-        return False
-
-
-def test_a_detector_gets_the_snapshot_that_the_work_began_with_at_every_attempt() -> None:
-    catalog, detector = cas_catalog(), _Watching()
-    others = commits(catalog, 0, 0) | commits(catalog, 0, start_ms=FIRST_FAILURE + CATALOG_READ + 1.0)
-    result = run_transaction(overwrite(), catalog, detector, meanwhile=others)
-    assert result.total_retries == 2
-    assert detector.seen == [(0, 2), (0, 3)]

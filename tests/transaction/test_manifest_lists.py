@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 
 from endive.randomness import TransactionStreams
-from endive.storage import FixedLatency, UnsupportedOperationError
+from endive.storage import UnsupportedOperationError
 from endive.transaction import (
     CommitPolicy,
     FastAppendTransaction,
-    ManifestCount,
     ManifestListCounters,
     ManifestLists,
-    Transaction,
     TransactionStatus,
     ValidatedOverwriteTransaction,
 )
@@ -21,7 +19,6 @@ from tests.interleave import (
     APPEND,
     CATALOG_READ,
     FAILED_APPEND,
-    FILE_READ,
     FILE_WRITE,
     LIST_READ,
     LIST_WRITE,
@@ -239,41 +236,6 @@ def test_each_entry_that_seals_makes_the_next_writer_rewrite() -> None:
 # -- entries and conflicts --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("txn", [fast_append(), overwrite()], ids=lambda txn: txn.operation_type)
-def test_a_false_conflict_leaves_the_entry_valid(txn: Transaction) -> None:
-    catalog, lists = cas_catalog(), ManifestLists(1)
-    result = run_transaction(
-        txn,
-        catalog,
-        ml_append_mode=True,
-        manifest_lists=lists,
-        meanwhile={50.0: lambda: commit_to(catalog, 0)},
-    )
-    assert result.status is TransactionStatus.COMMITTED
-    assert (result.false_conflicts, result.total_retries) == (1, 1)
-    assert (result.manifest_list_appends, result.manifest_list_writes, result.manifest_file_writes) == (1, 0, 2)
-    assert result.per_attempt_io_ms == LIST_READ + FILE_WRITE + APPEND + LIST_READ + FILE_WRITE
-    assert lists.end_of(0) == (ENTRY, False)
-
-
-def test_a_real_conflict_that_is_merged_appends_again() -> None:
-    catalog, lists = cas_catalog(), ManifestLists(1)
-    result = run_transaction(
-        overwrite(),
-        catalog,
-        ALWAYS_REAL,
-        ml_append_mode=True,
-        manifest_lists=lists,
-        policy=CommitPolicy(on_real_conflict="merge", conflicting_manifests=ManifestCount(FixedLatency(3.0))),
-        meanwhile={50.0: lambda: commit_to(catalog, 0)},
-    )
-    assert result.status is TransactionStatus.COMMITTED
-    assert (result.real_conflicts, result.manifest_list_appends, result.manifest_list_writes) == (1, 2, 0)
-    assert result.per_attempt_io_ms == 2 * (LIST_READ + FILE_WRITE + APPEND)
-    assert result.conflict_io_ms == LIST_READ + LIST_READ + FILE_READ + FILE_WRITE
-    assert lists.end_of(0) == (2 * ENTRY, False)
-
-
 def test_a_restarted_transaction_appends_again() -> None:
     catalog, lists = cas_catalog(), ManifestLists(1)
     result = run_transaction(
@@ -287,20 +249,6 @@ def test_a_restarted_transaction_appends_again() -> None:
     )
     assert (result.status, result.restarts) == (TransactionStatus.COMMITTED, 1)
     assert (result.manifest_list_appends, lists.end_of(0)) == (2, (2 * ENTRY, False))
-
-
-def test_an_aborted_transaction_leaves_its_entry_where_it_is() -> None:
-    catalog, lists = cas_catalog(), ManifestLists(1)
-    result = run_transaction(
-        overwrite(),
-        catalog,
-        ALWAYS_REAL,
-        ml_append_mode=True,
-        manifest_lists=lists,
-        meanwhile={50.0: lambda: commit_to(catalog, 0)},
-    )
-    assert (result.status, result.abort_reason) == (TransactionStatus.ABORTED, "validation_exception")
-    assert lists.end_of(0) == (ENTRY, False)
 
 
 def test_a_retry_without_an_overlap_neither_appends_nor_reads() -> None:
