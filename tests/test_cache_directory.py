@@ -55,7 +55,7 @@ def test_one_of_another_user_is_refused(chosen: Path) -> None:
         cache_root()
 
 
-def test_the_command_line_says_it_in_a_sentence(chosen: Path, tmp_path: Path) -> None:
+def test_the_command_line_reports_an_unsafe_cache(chosen: Path, tmp_path: Path) -> None:
     chosen.mkdir(parents=True)
     chosen.chmod(0o777)
     config = tmp_path / "one.toml"

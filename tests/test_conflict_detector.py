@@ -83,7 +83,7 @@ class TestProbabilistic:
             assert 0 < sum(found) < 50
 
     @pytest.mark.parametrize("probability", [-0.1, 1.0001, float("nan")])
-    def test_what_is_no_probability_is_refused(self, probability: float) -> None:
+    def test_invalid_probabilities_are_rejected(self, probability: float) -> None:
         with pytest.raises(ValueError, match="real_conflict_probability"):
             ProbabilisticConflictDetector(probability)
 
@@ -140,7 +140,7 @@ class TestPartitionOverlap:
         st.lists(st.tuples(*[st.integers(0, 2)] * PARTITIONS), min_size=3, max_size=3),
         st.dictionaries(st.integers(0, 2), st.frozensets(st.integers(0, PARTITIONS - 1)), min_size=1),
     )
-    def test_it_says_exactly_whether_changed_and_written_partitions_meet(
+    def test_changed_and_written_partitions_overlap_exactly_if_they_intersect(
         self, changes: list[tuple[int, ...]], written: dict[int, frozenset[int]]
     ) -> None:
         before, after = snapshot(*[(0,) * PARTITIONS] * 3), snapshot(*changes)

@@ -180,9 +180,7 @@ def test_links_within_a_reference_lead_to_its_headings(name: str) -> None:
     assert {target[1:] for target in _LINK.findall(text) if target.startswith("#")} <= headings
 
 
-def test_results_of_another_version_are_removed_before_the_gallery_is_made_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_gallery_removes_results_of_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_all([document("new")], tmp_path, range(1))
     with monkeypatch.context() as before:
         before.setattr("endive.runs.execute.code_version", lambda: "another")

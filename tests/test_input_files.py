@@ -66,13 +66,13 @@ def test_json_that_goes_too_far_is_refused_in_a_sentence(text: str, said: str) -
         parse_json(text)
 
 
-def test_what_is_just_deep_enough_is_read() -> None:
+def test_the_deepest_allowed_nesting_is_read() -> None:
     assert parse_toml("x = " + "[" * (DEEPEST - 1) + "]" * (DEEPEST - 1))
     with pytest.raises(UnreadableError, match="nested more than"):
         parse_toml("x = " + "[" * DEEPEST + "]" * DEEPEST)
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_unreadable_files_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "large").write_bytes(b"#" * 2_000)
     with pytest.raises(UnreadableError, match="no such file") as missing:
@@ -96,7 +96,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         max_leaves=20,
     )
 )
-def test_json_is_what_was_written(value: object) -> None:
+def test_json_round_trips(value: object) -> None:
     assert parse_json(json.dumps(value)) == value
 
 
@@ -174,7 +174,7 @@ def test_small_files_of_more_rows_than_memory_holds_are_refused_before_they_are_
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.parquet", "x.csv.gz"])
-def test_rows_of_what_is_no_file(name: str, tmp_path: Path) -> None:
+def test_rows_of_an_unreadable_file_are_rejected(name: str, tmp_path: Path) -> None:
     with fed_pipe(tmp_path / name) as pipe, pytest.raises(UnreadableError, match="is not a file"):
         check_rows(pipe, 100)
     with pytest.raises(UnreadableError):

@@ -54,7 +54,7 @@ def cases() -> list[Any]:
     return [pytest.param(each, marks=[pytest.mark.slow] if each.name in LONG else [], id=each.name) for each in KNOWN_ANSWERS]
 
 
-def test_the_long_ones_exist() -> None:
+def test_long_known_answers_exist() -> None:
     assert {each.name for each in KNOWN_ANSWERS} >= LONG
 
 
@@ -64,7 +64,7 @@ def test_a_run_gives_the_known_answer(tmp_path: Path, known: KnownAnswer) -> Non
 
 
 @pytest.mark.parametrize("known", cases())
-def test_every_way_to_ask_gives_the_known_answer(tmp_path: Path, known: KnownAnswer) -> None:
+def test_run_report_page_and_import_give_the_known_answer(tmp_path: Path, known: KnownAnswer) -> None:
     found = ask_run(known, tmp_path)
     assert found == pytest.approx(known.value, rel=0, abs=known.within), known.why
     assert ask_report(known, tmp_path) == pytest.approx(found, rel=1e-12)

@@ -49,7 +49,7 @@ def test_commands_and_files_of_a_page_are_found(numbers: ModuleType) -> None:
     assert (command.command, command.lines) == ("endive run a.toml --set        b=2", ("one   1.5 s", "[...]", "three 3"))
 
 
-def test_what_is_not_printed_is_reported(numbers: ModuleType) -> None:
+def test_missing_output_lines_are_reported(numbers: ModuleType) -> None:
     *_, command = numbers.shown_in("page", PAGE)
     assert numbers.missing(command, ["one 2.7 s", "two", "three  3"]) == []
     assert numbers.missing(command, ["one 2.7 s", "three 4"]) == ["three 3"]
@@ -70,7 +70,7 @@ def test_the_frontiers_of_the_guide_are_rows_that_are_checked(numbers: ModuleTyp
     assert len(numbers._ROW.findall(guide)) == guide.count("| `endive frontier examples/frontier/") == 4
 
 
-def test_the_first_run_of_the_tutorial_prints_what_it_shows(numbers: ModuleType, tmp_path: Path) -> None:
+def test_the_first_run_of_the_tutorial_prints_its_block(numbers: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
     first = next(

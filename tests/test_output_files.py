@@ -26,7 +26,7 @@ def test_text_appears_with_its_directories(tmp_path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_nothing_is_seen_before_the_end(tmp_path: Path) -> None:
+def test_a_file_appears_only_when_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("old")
     with whole_file(path) as temporary:
@@ -56,7 +56,7 @@ def test_a_directory_is_not_replaced_and_named_at_once(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_whether_a_directory_can_be_written_in_is_seen_without_making_it(tmp_path: Path) -> None:
+def test_check_writable_creates_no_directory(tmp_path: Path) -> None:
     check_writable(tmp_path / "a" / "b")
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").write_text("")
@@ -66,7 +66,7 @@ def test_whether_a_directory_can_be_written_in_is_seen_without_making_it(tmp_pat
         check_writable(Path("/proc/nothing/here"))
 
 
-def test_on_a_read_only_mount_the_error_names_the_file_that_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_a_read_only_mount_names_the_requested_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(path: Path, *_: object, **__: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
 

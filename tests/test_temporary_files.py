@@ -29,7 +29,7 @@ with whole_file(Path(sys.argv[1])) as temporary:
 """
 
 
-def test_what_a_killed_process_leaves_is_found_and_removed(tmp_path: Path) -> None:
+def test_files_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     target = tmp_path / "a" / "b" / "results.parquet"
     subprocess.run([sys.executable, "-c", KILLED, str(target)], check=False)
     (left,) = target.parent.iterdir()
@@ -38,7 +38,7 @@ def test_what_a_killed_process_leaves_is_found_and_removed(tmp_path: Path) -> No
     assert list(target.parent.iterdir()) == []
 
 
-def test_who_writes_a_file_again_clears_what_killed_writers_of_it_left(tmp_path: Path) -> None:
+def test_writing_a_file_removes_leftovers_of_killed_writers(tmp_path: Path) -> None:
     """Reports that were killed left eight tables half-written beside the whole ones, for ever."""
     target = tmp_path / "by_run.csv"
     subprocess.run([sys.executable, "-c", KILLED, str(target)], check=False)
@@ -51,7 +51,7 @@ def test_who_writes_a_file_again_clears_what_killed_writers_of_it_left(tmp_path:
     assert [path.name.startswith(".by_run.csv.gz.") for path in left] == [True]
 
 
-def test_what_is_being_written_is_left_alone(tmp_path: Path) -> None:
+def test_files_of_a_running_process_are_kept(tmp_path: Path) -> None:
     with whole_file(tmp_path / "results.parquet") as temporary:
         temporary.write_text("half")
         assert remove_leftovers(tmp_path) == []
@@ -68,7 +68,7 @@ def test_a_process_that_has_the_number_of_a_dead_one_is_another(tmp_path: Path) 
     assert list(find_leftovers(tmp_path)) == [other]
 
 
-def test_of_other_machines_only_what_is_old_is_taken_for_dead(tmp_path: Path) -> None:
+def test_only_old_files_of_other_machines_are_leftovers(tmp_path: Path) -> None:
     foreign = tmp_path / ".x.00000000-1-1-0123456789ab.tmp"
     foreign.touch()
     assert list(find_leftovers(tmp_path)) == []
@@ -77,7 +77,7 @@ def test_of_other_machines_only_what_is_old_is_taken_for_dead(tmp_path: Path) ->
     assert list(find_leftovers(tmp_path)) == [foreign]
 
 
-def test_files_of_others_are_none_of_ours(tmp_path: Path) -> None:
+def test_other_files_are_not_leftovers(tmp_path: Path) -> None:
     for name in (".x.tmp", "x.00000000-1-1-0123456789ab.tmp", ".x.00000000-1-1-0123456789ab.tmp.bak", ".hidden"):
         (tmp_path / name).touch()
     assert list(find_leftovers(tmp_path)) == []

@@ -75,7 +75,7 @@ def test_a_condition_may_be_relative_to_a() -> None:
         ("throughput < 5/s of A", "there is no baseline A"),
     ],
 )
-def test_what_is_wrong_is_reported(text: str, message: str) -> None:
+def test_invalid_values_are_reported(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as error:
         parse(text)
     assert str(error.value).startswith("--until: ")

@@ -99,13 +99,13 @@ def test_only_decorrelated_and_aimd_remember_waits() -> None:
     assert after == [10.0, 10.0, 10.0, pytest.approx(77.0), 10.0, 20.0]
 
 
-def test_a_client_waits_at_least_what_the_service_says() -> None:
+def test_a_client_waits_at_least_the_retry_after_time() -> None:
     assert retry_after_ms(200.0, 0.5, 0.0) == 200.0
     assert retry_after_ms(200.0, 0.5, 0.5) == 250.0
     assert next_wait_ms(RETRY_AFTER, 9, 200.0, 2.0, 10.0, 0.0, False, 1.0, 0.7) == 200.0  # nothing grows, nothing is cut
 
 
-def test_waits_without_a_base_or_with_a_small_one_grow_as_they_say() -> None:
+def test_waits_with_a_small_base_or_without_one_grow_exponentially() -> None:
     assert grown_ms(5, 0.0, 2.0, 100.0) == 0.0
     assert grown_ms(3, 0.5, 2.0, 100.0) == 2.0
     assert grown_ms(1, 1.0, 2.0, 100.0) == 1.0

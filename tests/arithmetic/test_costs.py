@@ -54,7 +54,7 @@ class TestBackoff:
 
     @settings(max_examples=300)
     @given(st.integers(1, 100), st.floats(0.1, 1e4), st.floats(1.0, 10.0), st.floats(0.1, 1e5), st.floats(0.0, 1.0), unit)
-    def test_it_lies_within_the_jitter_of_the_capped_value(
+    def test_backoff_is_within_the_jitter_of_the_capped_value(
         self, retry: int, base_ms: float, multiplier: float, max_ms: float, jitter: float, u: float
     ) -> None:
         capped = min(base_ms * multiplier ** (retry - 1), max_ms)
@@ -145,7 +145,7 @@ class TestLowerBound:
         x = share * sums[-1]
         assert lower_bound(sums, len(masses), x) == min(bisect_right(sums[1:], x), len(masses) - 1)
 
-    def test_only_the_first_n_items_are_looked_at(self) -> None:
+    def test_only_the_first_n_items_count(self) -> None:
         assert lower_bound([0.0, 1.0, 2.0, 3.0, 4.0], 2, 3.5) == 1
 
 
@@ -237,7 +237,7 @@ class TestPick:
         assert stats.chisquare(list(counts.values())).pvalue > 1e-4
 
     @pytest.mark.parametrize("alpha", [0.0, 1.5])
-    def test_it_picks_what_a_scan_over_all_chosen_items_picks(self, alpha: float) -> None:
+    def test_a_pick_equals_a_scan_over_all_items(self, alpha: float) -> None:
         sums, stream = cumulative([1.0 / k**alpha for k in range(1, 301)]), Stream(run_key(23))
         chosen, before = [0] * 200, [0.0] * 200
         for number in range(200):

@@ -58,7 +58,7 @@ class TestKeyedDraws:
 
     @settings(max_examples=300)
     @given(keys, st.integers(0, 2**40))
-    def test_uniforms_lie_in_the_open_unit_interval(self, key: int, index: int) -> None:
+    def test_uniforms_are_in_the_open_unit_interval(self, key: int, index: int) -> None:
         assert SMALLEST <= keyed_uniform(key, index) <= 1.0 - SMALLEST
 
     def test_the_extreme_hashes_stay_inside_the_open_interval(self) -> None:

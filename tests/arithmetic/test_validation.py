@@ -38,7 +38,7 @@ def test_an_append_of_other_partitions_is_listed_and_pruned() -> None:
     assert found == Review(lists=1, manifests=0, conflicting=0, hits=0, misses=0, deletes=0, delete_hits=0)
 
 
-def test_what_was_seen_at_the_last_attempt_is_read_again_and_decides_nothing() -> None:
+def test_snapshots_of_the_last_attempt_are_read_again_without_effect() -> None:
     found = review_record(nothing_found(), record(APPEND), SERIALIZABLE, in_range=True, overlaps=False, is_new=False)
     assert found == Review(lists=1, manifests=1, conflicting=0, hits=0, misses=0, deletes=0, delete_hits=0)
 
@@ -58,15 +58,15 @@ def test_findings_add_up() -> None:
 
 
 @pytest.mark.parametrize(("operation", "expected"), [("fast_append", False), ("merge_append", False), ("overwrite", True)])
-def test_appends_do_not_look_back(operation: str, expected: bool) -> None:
+def test_appends_do_not_validate(operation: str, expected: bool) -> None:
     assert reads_history(traits_of(operation, OperationSettings())) is expected
 
 
-def test_pyiceberg_looks_back_since_it_keeps_nothing() -> None:
+def test_pyiceberg_validates_from_the_start_at_each_attempt() -> None:
     assert reads_history(pyiceberg_traits_of("fast_append", OperationSettings())[0])
 
 
-def test_the_first_attempt_filters_all_and_later_ones_what_is_new() -> None:
+def test_later_attempts_filter_only_new_manifests() -> None:
     table = SimpleNamespace(data=5, deletes=3, merges=0)
     found = Review(0, 0, 0, hits=2, misses=1, deletes=4, delete_hits=1)
     first = SimpleNamespace(prepared=False, merges=0)

@@ -66,7 +66,7 @@ def compared(model: Path, seen: WrittenTable, changes: dict[str, object]) -> lis
     return [*reports, *compare_history(history, rows), *compare_failures(history, rows)]
 
 
-def test_a_model_is_close_to_what_it_made(model: Path, seen: WrittenTable) -> None:
+def test_a_model_is_close_to_its_own_history(model: Path, seen: WrittenTable) -> None:
     comparisons = compared(model, seen, {})
     assert len(comparisons) > 6
     assert "not close" not in {each.verdict for each in comparisons}
@@ -110,7 +110,7 @@ def test_verdicts(observed: Estimate, simulated: Estimate, verdict: str) -> None
     assert judge_estimates(simulated, observed, close=0.15 * observed.mean) == verdict
 
 
-def test_of_many_measures_one_is_off_by_chance() -> None:
+def test_one_of_many_measures_may_differ_by_chance() -> None:
     off = Comparison("attempts per commit", "append", Estimate(1.0, 0.8, 1.2, 5), Estimate(1.25, 1.2, 1.3, 5), "not close")
     far = replace(off, simulated=Estimate(1.5, 1.45, 1.55, 5))
     assert [each.verdict for each in correct_verdicts([off, far])] == ["not close", "not close"]
@@ -125,7 +125,7 @@ def test_shares_are_widened_as_well_where_there_are_many_measures() -> None:
     assert [each.verdict for each in correct_verdicts([off] * 16)] == ["cannot tell"] * 16
 
 
-def test_a_short_contended_history_tells_that_latencies_are_30_percent_off(tmp_path: Path) -> None:
+def test_a_short_contended_history_detects_latencies_that_are_30_percent_off(tmp_path: Path) -> None:
     """Where commits are retried often, durations vary by the retries; those of first attempts tell how fast the store is."""
     tree = {
         **TREE,
@@ -150,7 +150,7 @@ def test_a_short_contended_history_tells_that_latencies_are_30_percent_off(tmp_p
         assert first.ratio == pytest.approx(scale, rel=0.05)
 
 
-def test_nothing_to_compare_cannot_be_told() -> None:
+def test_an_empty_history_gives_no_verdict() -> None:
     assert combine_verdicts([]) == "cannot tell"
 
 

@@ -24,7 +24,7 @@ def test_medians_and_tails_of_known_samples_are_found(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_is_drawn_from_the_profile_is_what_was_fitted(seed: int) -> None:
+def test_draws_of_a_profile_follow_the_fit(seed: int) -> None:
     sample = known(seed)
     fit = fit_sample(Sample("read", sample.latencies_ms, sample.sizes_bytes))
     made: QuantileDistribution = parse_distribution(fit.keys(), 0.0, "read")
@@ -85,7 +85,7 @@ def test_the_same_value_all_the_time_is_no_error() -> None:
     assert parse_distribution(fit.keys(), 0.0, "cas").at(0.9) == pytest.approx(7.0, rel=0.01)
 
 
-def test_a_profile_says_what_was_not_measured() -> None:
+def test_a_profile_lists_assumed_latencies() -> None:
     rng = np.random.default_rng(11)
     text = profile_text([fit_sample(Sample("read", rng.gamma(5.0, 2.0, 100)))], "mine")
     assert "# write: not measured: the latency of read is used" in text

@@ -88,11 +88,11 @@ class TestOtherWriters:
         path.write_bytes(gzip.compress(json.dumps(metadata_document(TIMES)).encode()))
         assert len(open_history(str(path)).commits) == 40
 
-    def test_missing_optional_fields_are_missed_by_nobody(self) -> None:
+    def test_optional_fields_may_be_missing(self) -> None:
         document = {"format-version": 2, "snapshots": [{"snapshot-id": n, "timestamp-ms": t} for n, t in enumerate(TIMES)]}
         assert imported(document).tree["table"]["snapshots"] == 40
 
-    def test_a_log_cut_by_expiry_is_what_is_left(self) -> None:
+    def test_an_expired_log_is_read_from_its_first_snapshot(self) -> None:
         """Logs and parents name snapshots that are gone; the first one left is no earlier than the log says."""
         document = metadata_document(TIMES)
         document["snapshots"] = document["snapshots"][25:]
@@ -354,7 +354,7 @@ class TestWhatIsFound:
         busiest = [step["from"] for step in schedule if step["rate"] == max(step["rate"] for step in schedule)]
         assert busiest == [(24 * day + 8) * 3_600_000.0 for day in range(5)]
 
-    def test_what_cannot_be_told_is_reported(self) -> None:
+    def test_unknown_properties_are_reported(self) -> None:
         made = imported(with_summaries(lambda _: {"operation": "replace", "engine-name": "spark"}))
         assert {each.about for each in made.assumptions} >= {"latencies", "failed operations", "manifests", "real conflicts"}
         text = configuration_text(made)
@@ -402,7 +402,7 @@ class TestSnapshotsTable:
             ("x" * 100_000 + ",1,append,", "is not a time"),
         ],
     )
-    def test_rows_that_none_are_are_refused_in_a_line(self, tmp_path: Path, row: str, hint: str) -> None:
+    def test_invalid_rows_are_rejected(self, tmp_path: Path, row: str, hint: str) -> None:
         path = tmp_path / "snapshots.csv"
         path.write_text(f"committed_at,snapshot_id,operation,summary\n{row}\n")
         with pytest.raises(InputError, match=hint) as caught:
@@ -431,7 +431,7 @@ class TestSnapshotsTable:
         (b"[" * 100_000, "is not JSON"),
     ],
 )
-def test_what_is_no_metadata_is_refused_in_a_sentence(content: bytes, hint: str) -> None:
+def test_invalid_metadata_is_rejected(content: bytes, hint: str) -> None:
     with pytest.raises(InputError, match=hint):
         parse_metadata(content, "t.json")
 
@@ -455,7 +455,7 @@ def test_numbers_that_no_report_has_are_refused_in_a_sentence(tmp_path: Path, ch
 
 
 @pytest.mark.parametrize("name", ["nowhere/x.metadata.json", "file:///nowhere/x.json", "what://is/this.json", "noname"])
-def test_what_is_not_there_is_refused_in_a_sentence(name: str) -> None:
+def test_missing_metadata_is_rejected(name: str) -> None:
     with pytest.raises(InputError):
         open_history(name)
 
@@ -495,7 +495,7 @@ class TestReports:
         assert [(report.attempts, report.duration_ms) for report in found] == [(3, 2.0), (3, 2.0)]
 
     @pytest.mark.parametrize("text", ["", "nonsense", '{"metrics": {"total-duration": {}}}', '{"a": 1}'])
-    def test_what_is_no_report_is_refused(self, tmp_path: Path, text: str) -> None:
+    def test_invalid_reports_are_rejected(self, tmp_path: Path, text: str) -> None:
         path = tmp_path / "reports.jsonl"
         path.write_text(text)
         with pytest.raises(InputError, match=r"reports\.jsonl"):

@@ -79,19 +79,19 @@ class TestWithReports:
         assert not rare.certain
         assert rare.most is None
 
-    def test_writers_who_seldom_meet_are_a_range(self) -> None:
+    def test_writers_that_rarely_overlap_are_a_range(self) -> None:
         loop = find_loop_by_overlap(*closed(6, 2_000.0, 600))
         assert loop is not None
         assert loop.fewest <= 6
         assert loop.most is None or loop.most >= 6
 
-    def test_what_touches_does_not_overlap(self) -> None:
+    def test_adjacent_intervals_do_not_overlap(self) -> None:
         assert most_at_once(np.array([0.0, 10.0, 15.0]), np.array([10.0, 20.0, 30.0])) == 2
         assert most_at_once(np.zeros(0), np.zeros(0)) == 0
 
 
 class TestWithoutReports:
-    def test_evenness_over_long_stretches_is_seen(self) -> None:
+    def test_even_arrivals_over_long_periods_are_detected(self) -> None:
         for writers in (1, 2, 4):
             loop = find_loop_by_evenness(closed(writers, 600.0, 400)[0])
             assert loop is not None
@@ -102,7 +102,7 @@ class TestWithoutReports:
         found = [find_loop_by_evenness(at_random(2.0, count, seed)[0]) for count in (40, 400) for seed in range(50)]
         assert found == [None] * len(found)
 
-    def test_few_commits_tell_nothing(self) -> None:
+    def test_few_commits_give_no_verdict(self) -> None:
         assert find_loop_by_evenness(closed(1, 600.0, 20)[0]) is None
 
 
@@ -132,7 +132,7 @@ class TestImport:
         section = imported(*at_random(2.0, 400)).tree["workload"]["append"]
         assert "closed" not in section
 
-    def test_what_cannot_be_told_has_both_in_its_range(self) -> None:
+    def test_an_undecided_kind_of_arrivals_is_a_range(self) -> None:
         made = imported(*closed(1, 60_000.0, 16))
         assert "rate" in made.tree["workload"]["append"]
         assert arrivals(made).low["workload.append.closed"]["clients"] == 1

@@ -54,7 +54,7 @@ def test_columns_and_units_can_be_given(tmp_path: Path) -> None:
     assert measured.notes == ()
 
 
-def test_one_operation_may_be_said_for_a_file(tmp_path: Path) -> None:
+def test_an_operation_can_be_set_for_a_whole_file(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("elapsed_us\n1000\n2000\n")
     assert by_operation(read_measurements([path], operation="cas")) == {"cas": [1.0, 2.0]}
@@ -73,7 +73,7 @@ def test_one_operation_may_be_said_for_a_file(tmp_path: Path) -> None:
         ("", "cannot be read"),
     ],
 )
-def test_what_cannot_be_used_is_refused_in_a_sentence(tmp_path: Path, text: str, hint: str) -> None:
+def test_unusable_measurements_are_rejected(tmp_path: Path, text: str, hint: str) -> None:
     path = tmp_path / "x.csv"
     path.write_text(text)
     with pytest.raises(InputError, match=hint):
@@ -81,7 +81,7 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(tmp_path: Path, text: str,
 
 
 @pytest.mark.parametrize("size", ["-1e308", "-1", "1e308", "inf"])
-def test_a_row_with_a_size_that_none_is_is_left_out(tmp_path: Path, size: str) -> None:
+def test_a_row_with_an_invalid_size_is_skipped(tmp_path: Path, size: str) -> None:
     """A line through such sizes is no number anywhere."""
     path = tmp_path / "x.csv"
     path.write_text(f"op,latency_ms,bytes\nget,1,10\nget,2,{size}\nget,3,30\n")
@@ -105,7 +105,7 @@ def test_more_rows_than_memory_holds_are_refused(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("name", ["nowhere.csv", "nowhere.parquet", "nowhere.jsonl", "what.xlsx"])
-def test_files_that_are_not_there_are_refused(tmp_path: Path, name: str) -> None:
+def test_missing_files_are_rejected(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match=name):
         read_measurements([tmp_path / name])
 

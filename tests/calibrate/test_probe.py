@@ -106,7 +106,7 @@ class TestS3:
         assert "it deletes at the end" in done.output
         assert (objects(s3), list(tmp_path.iterdir())) == ([], [])
 
-    def test_a_bucket_that_is_not_there(self, s3: int) -> None:
+    def test_a_missing_bucket_is_reported(self, s3: int) -> None:
         with pytest.raises(InputError, match="bucket or container does not exist"):
             run_probe(StoreTarget("s3://nobodys-bucket/x"), 3, 10.0)
 
@@ -132,7 +132,7 @@ class TestS3:
             run_probe(Interrupted("s3://mine/x", [4096]), 10, 60.0)
         assert objects(s3) == []
 
-    def test_credentials_that_expire_on_the_way_say_what_is_left(self, s3: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_expired_credentials_are_reported_with_the_remaining_files(self, s3: int, monkeypatch: pytest.MonkeyPatch) -> None:
         with proxy(s3, refusal=(400, "ExpiredToken"), refused_after=6) as url:
             use(monkeypatch, url)
             with pytest.raises(InputError, match=r"please delete endive-probe-[^ ]+/pointer") as raised:
@@ -202,7 +202,7 @@ class TestDirectory:
         with pytest.raises(InputError, match="no write permission"):
             run_probe(open_target(str(tmp_path)), 3, 10.0)
 
-    def test_what_is_no_directory_is_refused(self, tmp_path: Path) -> None:
+    def test_a_file_is_rejected_as_a_directory(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="no such directory"):
             open_target(str(tmp_path / "none"))
 
@@ -264,7 +264,7 @@ class Stubborn(StoreTarget):
         return list(self._made)
 
 
-def test_what_could_not_be_removed_is_reported(tmp_path: Path) -> None:
+def test_files_that_could_not_be_removed_are_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="please delete endive-probe-"):
         run_probe(Stubborn(str(tmp_path)), 1, 10.0)
 
@@ -286,7 +286,7 @@ class Failing(Target):
         return []
 
 
-def test_errors_tell_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_contain_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     with pytest.raises(InputError) as raised:
         run_probe(Failing(), 1, 1.0)

@@ -50,7 +50,7 @@ def test_a_log_is_appended_to_where_it_ends_and_compacted_as_of_its_last_commit(
     ]
 
 
-def test_a_transaction_reads_and_writes_files_of_the_sizes_that_its_policy_says(asked: Calls) -> None:
+def test_a_transaction_reads_and_writes_files_of_the_sizes_in_its_policy(asked: Calls) -> None:
     policy = CommitPolicy(table_metadata_inlined=False, sizes=ObjectSizes(11, 22, 33), max_parallel=2)
     tables = frozenset({0, 1, 2})
     catalog = CASCatalog(fixed_provider(), 3, (1, 1, 1), size_bytes=777)

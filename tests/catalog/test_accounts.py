@@ -25,7 +25,7 @@ def files(catalog: AccountedCatalog) -> list[TableFiles]:
     return [each for each in found if each is not None]
 
 
-def test_tables_begin_as_their_model_says() -> None:
+def test_tables_start_in_the_state_of_their_model() -> None:
     assert files(accounted()) == [TableFiles.initial(MODEL)] * 2
 
 
@@ -58,7 +58,7 @@ def test_a_commit_advances_the_partitions_that_it_writes_and_no_others() -> None
     assert [table.partition_versions for table in outcome(catalog.read()).tables] == [(0, 1), (0, 0)]
 
 
-def test_a_snapshot_read_before_a_commit_keeps_what_it_showed() -> None:
+def test_a_commit_does_not_change_an_earlier_snapshot() -> None:
     catalog = accounted()
     before = outcome(catalog.read())
     outcome(catalog.commit(0, {0: 1}, changes={0: (CHANGE,)}))
@@ -66,7 +66,7 @@ def test_a_snapshot_read_before_a_commit_keeps_what_it_showed() -> None:
     assert outcome(catalog.read()).tables[0].files != before.tables[0].files
 
 
-def test_views_of_transactions_share_the_account_and_what_is_counted() -> None:
+def test_views_of_transactions_share_files_and_counters() -> None:
     catalog = accounted()
     one, other = (catalog.bind(np.random.RandomState(seed)) for seed in (1, 2))
     assert outcome(one.commit(0, {0: 1}, changes={0: (CHANGE,)})).success

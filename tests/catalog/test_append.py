@@ -64,7 +64,7 @@ def counters(**expected: int) -> CatalogCounters:
 # -- one commit -------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_commit_is_an_append_and_a_read_that_tells_its_outcome() -> None:
+def test_a_commit_is_an_append_and_a_read_of_its_outcome() -> None:
     catalog = log_catalog()
     latencies, result = spend(append_at(catalog, 0, {0: 1}))
     assert latencies == [APPEND, CATALOG_READ]
@@ -73,7 +73,7 @@ def test_a_commit_is_an_append_and_a_read_that_tells_its_outcome() -> None:
     assert catalog.counters == counters(commit_success=1, append_physical_success=1, append_logical_success=1)
 
 
-def test_a_snapshot_says_where_the_log_ended() -> None:
+def test_a_snapshot_contains_the_end_of_the_log() -> None:
     catalog = log_catalog()
     commit_to(catalog, 0)
     snapshot = outcome(catalog.read())
@@ -183,7 +183,7 @@ def test_transactions_on_different_tables_both_succeed() -> None:
     assert (catalog.seq, catalog.log_offset()) == (2, 2 * ENTRY)
 
 
-def test_of_transactions_on_the_same_table_the_second_is_a_logical_conflict_that_stays_in_the_log() -> None:
+def test_the_second_transaction_on_a_table_is_a_logical_conflict_that_stays_in_the_log() -> None:
     catalog = log_catalog()
     timeline = interleave([append_at(catalog, 0, {0: 1}), append_at(catalog, 0, {0: 1})])
     assert timeline.results == {
@@ -236,7 +236,7 @@ def test_the_logical_check_is_made_when_the_record_lands_and_not_when_it_was_ref
     assert result == CommitResult(False, 2 * FAILED_APPEND + APPEND + CATALOG_READ, 4)
 
 
-def test_what_is_installed_after_the_record_landed_does_not_change_its_outcome() -> None:
+def test_later_commits_do_not_change_the_outcome_of_a_record() -> None:
     catalog = log_catalog()
     timeline = interleave(
         [append_at(catalog, 0, {0: 1})],
@@ -314,7 +314,7 @@ def test_the_second_compactor_pays_a_failed_cas() -> None:
     assert catalog.log_offset() == 4 * ENTRY
 
 
-def test_a_slow_compactor_does_not_replace_a_checkpoint_that_it_has_not_seen() -> None:
+def test_a_slow_compactor_does_not_replace_a_later_checkpoint() -> None:
     """While its compare-and-swap is in flight, another client compacts the log, and a record seals it again."""
     catalog = log_catalog(max_entries=1)
     commit_to(catalog, 0)

@@ -47,7 +47,7 @@ def test_a_failure_changes_nothing(expected_seq: int) -> None:
     assert (catalog.counters.commit_success, catalog.counters.commit_conflict) == (2, 1)
 
 
-def test_a_commit_is_one_round_trip_whose_latency_tells_success_from_failure() -> None:
+def test_a_commit_is_one_round_trip_with_a_latency_for_success_and_one_for_failure() -> None:
     catalog = cas_catalog()
     assert spend(catalog.commit(0, {0: 1})) == ([CAS], CommitResult(True, CAS, 1))
     assert spend(catalog.commit(0, {0: 1})) == ([CAS, FAILED_CAS - CAS], CommitResult(False, FAILED_CAS, 1))
@@ -77,7 +77,7 @@ def test_without_partitions_written_all_partitions_of_written_tables_advance() -
 
 
 @pytest.mark.parametrize(("linearization", "effect_ms"), [(0.0, 0.0), (0.3, 6.0), (1.0, 20.0)])
-def test_a_read_sees_what_was_installed_up_to_its_moment_of_effect(linearization: float, effect_ms: float) -> None:
+def test_a_read_returns_the_state_at_its_linearization_point(linearization: float, effect_ms: float) -> None:
     catalog = CASCatalog(fixed_provider(catalog_read=20.0), 1, (1,), linearization=linearization)
     others: dict[float, Callable[[], object]] = {effect_ms: lambda: commit_to(catalog, 0)}
     later_ms = effect_ms + 0.5
@@ -136,7 +136,7 @@ def test_the_first_to_take_effect_wins_even_if_it_is_answered_later() -> None:
     assert timeline.ends_ms == {0: 20.0, 1: 9.0}
 
 
-def test_of_two_commits_at_the_same_moment_the_lower_index_wins() -> None:
+def test_the_lower_index_wins_if_two_commits_coincide() -> None:
     catalog = cas_catalog()
     results = interleave([catalog.commit(0, {0: 1}), catalog.commit(0, {0: 1})]).results
     assert [results[i].success for i in range(2)] == [True, False]

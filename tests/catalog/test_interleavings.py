@@ -240,7 +240,7 @@ def check_first_committer_wins(scenario: Scenario, watched: Watched) -> None:
 
 @EXAMPLES
 @given(scenarios())
-def test_cas_commits_lose_no_update_and_tell_the_truth(scenario: Scenario) -> None:
+def test_cas_commits_lose_no_update_and_report_their_outcome(scenario: Scenario) -> None:
     catalog = cas_catalog(scenario)
     watched = watch(scenario, catalog)
     check_no_lie_and_no_lost_update(scenario, catalog, watched)
@@ -250,7 +250,7 @@ def test_cas_commits_lose_no_update_and_tell_the_truth(scenario: Scenario) -> No
 
 @EXAMPLES
 @given(scenarios(), st.integers(0, 3))
-def test_log_commits_lose_no_update_and_tell_the_truth(scenario: Scenario, max_entries: int) -> None:
+def test_log_commits_lose_no_update_and_report_their_outcome(scenario: Scenario, max_entries: int) -> None:
     catalog = log_catalog(scenario, max_entries)
     watched = watch(scenario, catalog)
     check_no_lie_and_no_lost_update(scenario, catalog, watched)
@@ -277,7 +277,7 @@ def test_cas_commits_succeed_in_the_order_of_effects_exactly_if_the_group_has_no
 
 @EXAMPLES
 @given(scenarios(), st.integers(0, 3))
-def test_log_commits_fail_only_for_what_was_installed_since_their_snapshot(scenario: Scenario, max_entries: int) -> None:
+def test_log_commits_fail_only_because_of_commits_after_their_snapshot(scenario: Scenario, max_entries: int) -> None:
     watched = watch(scenario, log_catalog(scenario, max_entries))
     for attempt in watched.attempts:
         if attempt.result.success:
@@ -313,7 +313,7 @@ def test_every_log_commit_enters_the_log_once_and_the_counters_add_up(scenario: 
 
 @EXAMPLES
 @given(scenarios(), st.booleans())
-def test_a_commit_takes_as_long_as_it_says(scenario: Scenario, log: bool) -> None:
+def test_a_commit_takes_the_latency_of_its_result(scenario: Scenario, log: bool) -> None:
     catalog: StoredCatalog = log_catalog(scenario, 2) if log else cas_catalog(scenario)
     for attempt in watch(scenario, catalog).attempts:
         assert attempt.ended_ms - attempt.began_ms == attempt.result.latency_ms

@@ -78,7 +78,7 @@ def direct(tables: int = 1, server_retries: int = 0) -> ServiceCatalog:
     return ServiceCatalog(fixed_provider(), tables, (1,) * tables, settings)
 
 
-def test_an_answer_says_how_long_it_took_from_the_moment_it_was_asked_for() -> None:
+def test_a_response_contains_the_time_since_the_request() -> None:
     catalog = direct()
     assert spend(catalog.commit(0, {0: 1}, 50.0)) == ([1.0, 5.0, 1.0], CommitResult(True, 7.0, 1))
     assert spend(catalog.commit(0, {0: 1}, 60.0)) == ([1.0, 3.0, 1.0], CommitResult(False, 5.0, 1))
@@ -354,7 +354,7 @@ def test_metadata_that_grows_with_snapshots_takes_longer_to_write_and_to_load(en
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("operation", "retries"), [("fast_append", [0, 0]), ("overwrite", [0, 1])])
-def test_of_two_overwrites_in_a_group_commit_the_second_loses(engine: Engine, operation: str, retries: list[int]) -> None:
+def test_the_second_overwrite_of_a_group_commit_retries(engine: Engine, operation: str, retries: list[int]) -> None:
     """Both overwrites have the same base: appends of a batch are applied in sequence, but the second overwrite must retry."""
     catalog = service(coalesce={"linger_ms": 5.0})
     rows, counters = run(engine, catalog, {"a": once(0.0, operation), "b": once(0.0, operation)})

@@ -79,7 +79,7 @@ def test_the_intervals_are_wider_than_those_of_two(study: Path, config: Path) ->
     assert among["half_width"] > 1.3 * two["half_width"]
 
 
-def test_people_read_names_and_what_holds_together(study: Path) -> None:
+def test_the_table_has_the_names_of_scenarios_and_simultaneous_intervals(study: Path) -> None:
     text = invoke("compare", str(study), "--seeds", "3").stdout
     assert "Time to commit p50 of ingest" in text
     assert "baseline" in text
@@ -87,7 +87,7 @@ def test_people_read_names_and_what_holds_together(study: Path) -> None:
     assert text.index("S3 Express") < text.index("slower")
 
 
-def test_files_with_names_and_metrics_that_were_asked_for(config: Path) -> None:
+def test_files_can_be_named_and_metrics_chosen(config: Path) -> None:
     config.with_name("b.toml").write_text(CONFIG.replace('"s3"', '"s3x"'))
     config.with_name("c.toml").write_text(CONFIG.replace('"s3"', '"gcp"').replace("label", 'scenario = "Google"\nlabel'))
     found = data("now=a.toml", "b.toml", "c.toml", "--seeds", "3")

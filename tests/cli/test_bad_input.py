@@ -50,7 +50,7 @@ def test_a_wrong_configuration(command: str, arguments: list[str], message: str,
     assert files(here) == before
 
 
-def test_an_engine_that_cannot_do_what_is_asked(here: Path) -> None:
+def test_an_unsupported_option_of_an_engine_is_an_error(here: Path) -> None:
     before = files(here)
     result = invoke("run", "run.toml", "--engine", "compiled", "--trace", "--json")
     assert result.exit_code == 2
@@ -99,7 +99,7 @@ def test_a_place_that_cannot_be_written(arguments: list[str], message: str, here
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc is of Linux")
-def test_a_directory_that_no_one_may_write(here: Path) -> None:
+def test_a_read_only_directory_is_an_error(here: Path) -> None:
     result = invoke("run", "run.toml", "--out", "/proc/endive")
     assert result.exit_code == 1
     assert result.stderr.startswith("error: /proc/endive: ")

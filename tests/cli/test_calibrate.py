@@ -36,7 +36,7 @@ def test_a_profile_and_its_figure_are_written(tmp_path: Path) -> None:
     assert 57.0 < profile.cas.at(0.5) < 63.0
 
 
-def test_it_says_what_it_found(tmp_path: Path) -> None:
+def test_calibrate_prints_the_fits(tmp_path: Path) -> None:
     done = narrow_invoke("calibrate", str(measured(tmp_path)), "-o", str(tmp_path / "s.toml"), "--no-figure")
     assert done.exit_code == 0
     assert_fits(done.output.splitlines())

@@ -112,7 +112,7 @@ def test_init_writes_a_file_that_runs(here: Path) -> None:
     assert files(here) > {"endive.toml", "run.toml"}
 
 
-def test_what_init_leaves_commented_out_is_right_too(here: Path) -> None:
+def test_commented_keys_of_the_starter_are_valid(here: Path) -> None:
     """All that the comments of the starter offer, switched on together (but for what excludes each other)."""
     assert invoke("init", "--for", "simple").exit_code == 0
     lines = (here / "endive.toml").read_text().splitlines()
@@ -184,7 +184,7 @@ def test_providers(profile: str) -> None:
     assert all(any(line.startswith(item["name"]) and item["source"][:20] in line for line in lines) for item in data)
 
 
-def test_providers_show_what_is_drawn_and_not_what_is_below_the_floor() -> None:
+def test_providers_show_latencies_above_the_floor() -> None:
     june = {item["name"]: item for item in strict(invoke("providers", "--profile", "2025-06", "--json").stdout)}
     assert june["s3"]["drawn"]["read"]["median_ms"] == 43.0
     assert june["s3"]["cas_rate_per_s"] == pytest.approx(1000 / (61 * math.exp(0.14**2 / 2)), rel=0.001)

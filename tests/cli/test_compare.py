@@ -79,7 +79,7 @@ def test_a_faster_store_is_better(config: Path) -> None:
     assert len({each["metric"] for each in found["comparisons"]}) == 7
 
 
-def test_the_same_on_both_sides_is_not_said_to_be_equal_but_for_these_seeds(config: Path) -> None:
+def test_identical_configurations_have_no_significant_difference(config: Path) -> None:
     """It said "A and B are equal", with 0 +- 0, from 3 seeds."""
     found = data(config, config, "--seeds", "3")
     for each in found["comparisons"]:
@@ -127,7 +127,7 @@ def test_the_interval_is_that_of_paired_seeds(config: Path) -> None:
     assert {each["half_width"] for each in single} == {None}
 
 
-def test_a_configuration_takes_the_seeds_of_what_is_there(config: Path) -> None:
+def test_a_configuration_uses_the_seeds_of_stored_results(config: Path) -> None:
     a = run_seeds(config, Path("stored"), range(5, 8))
     found = data(a, config)
     assert found["paired_seeds"] == {"B": [5, 6, 7]}
@@ -142,7 +142,7 @@ def test_seeds_that_do_not_pair_are_compared_by_welch(config: Path) -> None:
     assert (of(found, "overhead")["n_a"], of(found, "overhead")["n_b"]) == (3, 4)
 
 
-def test_what_both_have_is_compared_and_the_rest_named(config: Path) -> None:
+def test_common_seeds_are_compared_and_others_are_named(config: Path) -> None:
     a = run_seeds(config, Path("stored"), range(4))
     b = run_seeds(config, Path("other"), range(1, 5))
     found = data(a, b)
@@ -192,7 +192,7 @@ def test_conditions_are_written_as_junit(config: Path) -> None:
     assert failures == [None, found["conditions"][1]["verdict"]]
 
 
-def test_what_cannot_be_measured_does_not_pass(config: Path) -> None:
+def test_a_condition_without_a_measurement_fails(config: Path) -> None:
     """Of a class that commits nothing there is no latency."""
     changes = ("--set", "workload.merge.runtime.mean=60000", "--set", "workload.merge.runtime.sigma=0.0")
     found = data(config, config, *changes, "--seeds", "3", "--fail-if", "p99(merge) > 1s", code=3)

@@ -46,7 +46,7 @@ def test_all_studies_of_the_gallery_are_listed() -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES.values(), ids=lambda example: example.name)
-def test_every_example_says_its_question_and_is_valid(example: Example) -> None:
+def test_every_example_is_valid_and_has_a_question(example: Example) -> None:
     assert 20 < len(example.question) < 140
     assert example.question[-1] in ".?:"
     if example.kind == "sweep":
@@ -100,7 +100,7 @@ def test_a_frontier_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "frontier.json" in files(tmp_path / "out")
 
 
-def test_results_of_older_code_in_the_folder_do_not_stand_in_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_example_reports_only_results_of_this_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "short.toml"
     path.write_text(
         '# When?\n[sweep]\nseeds = [0]\n[base]\nsimulation = { duration_ms = 5_000, engine = "reference" }\n'

@@ -75,7 +75,7 @@ def test_each_load_is_reported_on_the_side(asked: tuple[Path, Any, str]) -> None
     assert all(f"{point['load']:.4g}/s: " in said for point in data["points"])
 
 
-def test_a_rerun_runs_nothing_and_says_the_same(asked: tuple[Path, Any, str]) -> None:
+def test_a_rerun_reuses_all_runs(asked: tuple[Path, Any, str]) -> None:
     folder, data, _ = asked
     again = invoke("frontier", str(folder / "load.toml"), *QUESTION, "-o", str(folder / "out"), "--json")
     repeated = strict(again.stdout)
@@ -109,7 +109,7 @@ def test_a_range_without_a_crossing_is_an_answer(
     assert sentence in data["answer"][0]
 
 
-def test_what_the_runs_cannot_tell_is_reported(asked: tuple[Path, Any, str]) -> None:
+def test_a_search_without_an_answer_is_reported(asked: tuple[Path, Any, str]) -> None:
     """A few transactions a run, all committed: that is no proof of anything."""
     folder, _, _ = asked
     bounds = ("--from", "0.1", "--to", "0.2", "--max-seeds", "3")
@@ -138,13 +138,13 @@ def test_wrong_calls_end_with_2_and_write_nothing(tmp_path: Path, arguments: tup
     assert files(tmp_path) == {"load.toml"}
 
 
-def test_a_class_that_is_not_there_cannot_be_varied(tmp_path: Path) -> None:
+def test_an_unknown_class_cannot_be_varied(tmp_path: Path) -> None:
     (tmp_path / "load.toml").write_text(CONFIG)
     result = invoke("frontier", str(tmp_path / "load.toml"), "--vary", "workload.ingst.rate", "--until", "success < 90%")
     assert result.exit_code == 2
     assert "unknown class 'ingst'" in result.stderr
 
 
-def test_a_misspelled_table_of_a_frontier_brings_the_nearest_spelling(tmp_path: Path) -> None:
+def test_a_misspelled_table_of_a_frontier_gets_a_suggestion(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text('[frontir]\nvary = "x"\n')
     assert "frontir: unknown key; did you mean 'frontier'?" in invoke("frontier", str(tmp_path / "study.toml")).stderr

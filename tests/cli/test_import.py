@@ -36,7 +36,7 @@ def test_a_configuration_is_written_that_runs(tmp_path: Path, metadata: Path) ->
     assert (tmp_path / "mine.assumptions.json").exists()
 
 
-def test_what_would_take_too_much_is_not_simulated(tmp_path: Path, metadata: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expensive_model_is_not_simulated(tmp_path: Path, metadata: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One snapshot of 1970 and others of a busy second made some hundred runs of a week, ten commits each second of it."""
     monkeypatch.setattr("endive.calibrate.answers.Replications", None)
     monkeypatch.setattr("endive.calibrate.answers.MOST_TRANSACTIONS", 20)
@@ -49,7 +49,7 @@ def test_what_would_take_too_much_is_not_simulated(tmp_path: Path, metadata: Pat
     assert load_document(out).workload
 
 
-def test_people_are_reported_what_is_assumed(tmp_path: Path, metadata: Path) -> None:
+def test_assumptions_are_printed(tmp_path: Path, metadata: Path) -> None:
     done = RUN.invoke(app, ["import", str(metadata), "-o", str(tmp_path / "mine.toml"), "--no-answer"])
     assert done.exit_code == 0, done.output
     assert "latencies: profile of S3" in done.output
@@ -85,7 +85,7 @@ def test_a_table_of_a_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("table", ["nowhere.metadata.json", "db.none"])
-def test_what_is_not_there_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+def test_a_missing_table_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str) -> None:
     monkeypatch.chdir(tmp_path)
     done = RUN.invoke(app, ["import", table, "-o", "mine.toml"])
     assert done.exit_code == 2

@@ -53,7 +53,7 @@ def total(data: Any) -> Any:
 
 
 @pytest.mark.parametrize("ran", ["", LATE], indirect=True)
-def test_run_and_report_agree_and_say_the_window(ran: Any) -> None:
+def test_run_report_and_compare_agree_and_print_the_window(ran: Any) -> None:
     """Half of a run whose second class began late was cut in silence: 94.97 % in one command, 93.1 % in the other."""
     report = invoke("report", str(Path(ran["results"]).parent), "--json")
     assert report.exit_code == 0, report.output

@@ -68,7 +68,7 @@ def test_the_timeline_of_a_run(run: Path, tmp_path: Path, moment: tuple[str, ...
     assert files(tmp_path / "paper") == {"timeline.svg"}
 
 
-def test_figures_are_listed_with_what_is_missing(run: Path) -> None:
+def test_figures_are_listed_with_missing_requirements(run: Path) -> None:
     answer = {row["figure"]: row for row in strict(invoke("plot", str(run), "--list", "--json").stdout)}
     assert answer["time_parts"]["missing"] is None
     assert "no numeric parameter" in answer["success_load"]["missing"]
@@ -94,7 +94,7 @@ def test_figures_are_listed_with_what_is_missing(run: Path) -> None:
         (("--code-version", "nobody"), "no results of version 'nobody'"),
     ],
 )
-def test_what_cannot_be_drawn_is_reported(run: Path, arguments: tuple[str, ...], message: str) -> None:
+def test_wrong_calls_of_plot_end_with_2(run: Path, arguments: tuple[str, ...], message: str) -> None:
     result = invoke("plot", str(run), *arguments, "--json")
     assert result.exit_code == 2
     assert message in result.stderr.replace("\n", " ")

@@ -65,7 +65,7 @@ def test_run_adds_seeds_until_the_interval_is_narrow_and_reuses_them(config: Pat
     assert {path: path.stat().st_mtime_ns for path in written} == written
 
 
-def test_run_prints_what_was_reached(config: Path, tmp_path: Path) -> None:
+def test_run_prints_the_precision(config: Path, tmp_path: Path) -> None:
     command = ("run", config, "-o", tmp_path / "out", "--precision", "1%", "--max-seeds", "9", "--fail-if", "throughput < 0.1")
     result = invoke(*map(str, command))
     text = " ".join(result.output.split())

@@ -46,7 +46,7 @@ def test_a_replay_submits_each_commit_once(tmp_path: Path, table: WrittenTable) 
         assert was[name]["success"] > 0.95
 
 
-def test_a_replay_of_what_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+def test_a_replay_of_a_missing_file_is_an_error(tmp_path: Path) -> None:
     done = RUN.invoke(app, ["replay", str(tmp_path / "no.metadata.json"), "-o", str(tmp_path / "x.toml")])
     assert done.exit_code == 2
     assert "Traceback" not in done.output

@@ -60,7 +60,7 @@ def test_another_file(experiment: Path, tmp_path: Path) -> None:
         (["EXPERIMENT", "--code-version", "9.9"], "no results of version '9.9'"),
     ],
 )
-def test_what_cannot_be_reported_is_reported(
+def test_wrong_calls_of_report_end_with_2(
     arguments: list[str], answer: str, experiment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -75,7 +75,7 @@ def test_a_label_makes_an_experiment_directory(here: Path) -> None:
     }
 
 
-def test_json_is_all_there_is_on_stdout() -> None:
+def test_json_is_the_only_output_on_stdout() -> None:
     result = invoke("run", "run.toml", "--json")
     data = strict(result.stdout)
     assert result.exit_code == 0
@@ -122,7 +122,7 @@ def test_classes_are_named_where_there_are_several() -> None:
     assert "default" not in invoke("run", "run.toml").stdout
 
 
-def test_numbers_stand_in_columns() -> None:
+def test_numbers_are_aligned_in_columns() -> None:
     lines = invoke("run", "run.toml").stdout.splitlines()
     start_of_table = lines.index(next(line for line in lines if line.startswith("Outcome")))
     table = lines[start_of_table + 1 : start_of_table + 6]
@@ -138,7 +138,7 @@ def test_no_name_is_broken_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch)
     assert sum("validated_overwrite" in line.split() for line in lines) == 5  # one table is split in two
 
 
-def test_a_trace_can_be_asked_for(here: Path) -> None:
+def test_trace_writes_the_events_of_each_transaction(here: Path) -> None:
     invoke("run", "run.toml", "--trace")
     trace = pq.read_table(only_results(here).with_name("trace.parquet")).to_pandas()
     assert list(trace.columns) == TRACE_SCHEMA.names
@@ -219,7 +219,7 @@ def test_a_disk_that_is_really_full(here: Path) -> None:
     assert not any(name.endswith(".tmp") for name in left)
 
 
-def test_runs_with_other_seeds_or_settings_lie_side_by_side(here: Path) -> None:
+def test_runs_with_other_seeds_or_settings_have_their_own_directories(here: Path) -> None:
     for arguments in ([], ["--seed", "8"], ["--set", "transaction.retry=3"]):
         assert invoke("run", "run.toml", *arguments).exit_code == 0
     assert len(list((here / "experiments").rglob("results.parquet"))) == 3

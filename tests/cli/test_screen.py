@@ -45,7 +45,7 @@ def screened(*keys: str, code: int = 0) -> Any:
     return strict(result.stdout)
 
 
-def test_the_load_matters_most_and_what_appends_do_not_use_does_not(here: Path) -> None:
+def test_the_load_has_the_largest_effect_and_an_unused_key_none(here: Path) -> None:
     """Fast appends rewrite no manifests, so that the key has no effect at all."""
     pytest.importorskip("SALib")
     found = screened(*KEYS)

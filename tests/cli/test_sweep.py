@@ -37,7 +37,7 @@ def finished(tmp_path: Path) -> Path:
     return root
 
 
-def test_a_dry_run_tells_the_plan_and_writes_nothing(tmp_path: Path) -> None:
+def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path) -> None:
     path, root = sweep_file(tmp_path), tmp_path / "experiments"
     plan = answer("sweep", path, "--out", root, "--dry-run")
     assert (plan["points"], plan["runs"], plan["finished"], plan["to_do"]) == (POINTS, 2 * POINTS, 0, 2 * POINTS)
@@ -51,7 +51,7 @@ def test_a_dry_run_tells_the_plan_and_writes_nothing(tmp_path: Path) -> None:
     assert "12 runs (2 seeds), 0 finished, 12 remaining" in text
 
 
-def test_a_dry_run_knows_what_is_finished(tmp_path: Path, finished: Path) -> None:
+def test_a_dry_run_counts_finished_runs(tmp_path: Path, finished: Path) -> None:
     plan = answer("sweep", sweep_file(tmp_path), "--out", finished, "--dry-run")
     assert (plan["finished"], plan["to_do"]) == (POINTS, POINTS)
 
@@ -99,7 +99,7 @@ def test_experiments_are_listed_and_shown(finished: Path) -> None:
     assert call("experiments", "show", "nothing", finished).exit_code == 2
 
 
-def test_verify_tells_what_is_damaged(finished: Path) -> None:
+def test_verify_reports_damaged_runs(finished: Path) -> None:
     assert answer("experiments", "verify", finished) == {"checked": POINTS, "problems": []}
     results = sorted(finished.rglob("results.parquet"))
     results[0].write_bytes(b"x")
@@ -115,7 +115,7 @@ def test_verify_tells_what_is_damaged(finished: Path) -> None:
     assert "in the summary" in problems[2]
 
 
-def test_remove_takes_what_is_incomplete_and_asks_first(finished: Path) -> None:
+def test_remove_deletes_incomplete_runs_after_confirmation(finished: Path) -> None:
     broken = sorted(finished.rglob("results.parquet"))[0]
     broken.unlink()
     assert call("experiments", "remove", finished).exit_code == 2
@@ -182,7 +182,7 @@ def test_an_impossible_directory_is_one_error_before_spark_starts(tmp_path: Path
     assert (result.exit_code, result.stderr.count("error:")) == (1, 1)
 
 
-def test_a_file_of_another_kind_is_reported_to_be_one(tmp_path: Path) -> None:
+def test_a_file_of_another_kind_is_an_error_with_the_right_command(tmp_path: Path) -> None:
     path = sweep_file(tmp_path)
     assert "is a study ([sweep]), not a configuration; run it with `endive sweep`" in call("validate", path).stderr
     config = tmp_path / "config.toml"

@@ -105,7 +105,7 @@ def test_the_answer_is_written(asked: tuple[Path, Any, str]) -> None:
     assert not any(name.endswith(".parquet") for name in files(folder))
 
 
-def test_a_rerun_runs_nothing_and_says_the_same(asked: tuple[Path, Any, str]) -> None:
+def test_a_rerun_reuses_all_runs(asked: tuple[Path, Any, str]) -> None:
     folder, data, _ = asked
     again = strict(invoke("tune", str(folder / "load.toml"), *QUESTION, "-o", str(folder / "out"), "--json").stdout)
     assert again["runs"] == 0
@@ -148,7 +148,7 @@ def test_another_place_to_begin_makes_other_candidates(asked: tuple[Path, Any, s
     assert different[0] != different[1]
 
 
-def test_where_retries_change_nothing_there_is_no_winner(tmp_path: Path) -> None:
+def test_there_is_no_winner_if_retries_change_nothing(tmp_path: Path) -> None:
     """Arrivals are so far apart that no commits overlap: all settings are equal."""
     calm = CONFIG.partition("[workload.compaction]")[0].replace("rate = 2", "rate = 0.05").replace("60_000", "900_000")
     (tmp_path / "calm.toml").write_text(calm)
@@ -170,7 +170,7 @@ def test_where_retries_change_nothing_there_is_no_winner(tmp_path: Path) -> None
     assert data["paste"] == []
 
 
-def test_what_no_setting_reaches_is_reported(tmp_path: Path) -> None:
+def test_a_goal_without_a_value_is_reported(tmp_path: Path) -> None:
     """Retries cannot help where every overlap of the table is a real conflict."""
     hopeless = CONFIG.replace("retry = 1", "retry = 1\nreal_conflict_probability = 1.0").replace("60_000", "180_000")
     (tmp_path / "load.toml").write_text(hopeless)
@@ -190,7 +190,7 @@ def test_conditions_that_no_candidate_meets_are_no_advice(tmp_path: Path) -> Non
     assert (data["best"], data["settings"], data["paste"], data["clear"]) == (None, None, [], False)
 
 
-def test_iceberg_s_own_settings_are_known_as_such(tmp_path: Path) -> None:
+def test_icebergs_defaults_are_recognized(tmp_path: Path) -> None:
     (tmp_path / "load.toml").write_text(CONFIG.replace("retry = 1", 'retry_policy = "iceberg"'))
     question = ("--for", "success(ingest)", "--quick", "--candidates", "2", "--seeds", "2")
     data = strict(invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"), "--json").stdout)
@@ -235,7 +235,7 @@ def test_classes_that_differ_are_reported_apart(tmp_path: Path) -> None:
     assert data["today"] == "unchanged"
 
 
-def test_what_today_breaks_is_reported_first(tmp_path: Path) -> None:
+def test_a_condition_that_fails_today_is_reported_first(tmp_path: Path) -> None:
     (tmp_path / "load.toml").write_text(CONFIG)
     question = ("--for", "retries_per_txn(ingest)", "--subject-to", "success(ingest) >= 85%", "--quick", "--candidates", "4")
     refused = invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"))
@@ -269,7 +269,7 @@ runtime = { mean = 300, sigma = 0.3 }
 """
 
 
-def test_several_conditions_and_what_to_paste(tmp_path: Path) -> None:
+def test_several_conditions_and_the_settings_to_paste(tmp_path: Path) -> None:
     """Appends of aligned writers lose races: fewer commits, or staggered ones, need fewer retries."""
     (tmp_path / "flink.toml").write_text(FLINK)
     goal = (

@@ -32,7 +32,7 @@ def finish(root: Path, path: Path, runs: int) -> None:
         assert complete_run(run.point.document, run.seed, root, run.point.experiment).state == "done"
 
 
-def test_a_look_tells_how_far_a_study_is(tmp_path: Path) -> None:
+def test_watch_once_prints_the_progress(tmp_path: Path) -> None:
     root = begun(tmp_path, 2)
     result = invoke("experiments", "watch", str(root), "--once")
     assert (result.exit_code, result.stdout.startswith("study: 2 of 6 runs after ")) == (0, True)
@@ -40,7 +40,7 @@ def test_a_look_tells_how_far_a_study_is(tmp_path: Path) -> None:
     assert (answer["label"], answer["done"], answer["total"], answer["state"]) == ("study", 2, 6, "running")
 
 
-def test_it_is_watched_until_it_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_ends_when_the_study_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = begun(tmp_path, 1)
     monkeypatch.setattr("endive.cli.experiments.wait", lambda _: finish(root, tmp_path / "study.toml", 3))
     lines = invoke("experiments", "watch", str(root), "--json").stdout.splitlines()
@@ -49,7 +49,7 @@ def test_it_is_watched_until_it_is_done(tmp_path: Path, monkeypatch: pytest.Monk
     assert invoke("experiments", "watch", str(root)).stdout == "study: 6 of 6 runs, finished\n"
 
 
-def test_a_sweep_that_was_stopped_is_reported_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_sweep_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = begun(tmp_path, 1)
     monkeypatch.setattr("endive.runs.study_records.is_living", lambda writer: False)
     result = invoke("experiments", "watch", str(root))
@@ -57,12 +57,12 @@ def test_a_sweep_that_was_stopped_is_reported_to_be(tmp_path: Path, monkeypatch:
     assert result.stdout == "study: 1 of 6 runs, stopped; run the same command to resume\n"
 
 
-def test_where_nothing_was_run_there_is_nothing_to_watch(tmp_path: Path) -> None:
+def test_a_directory_without_a_sweep_is_an_error(tmp_path: Path) -> None:
     result = invoke("experiments", "watch", str(tmp_path))
     assert (result.exit_code, "contains no sweep" in result.stderr) == (2, True)
 
 
-def test_the_list_says_what_experiments_are(tmp_path: Path) -> None:
+def test_the_list_describes_experiments(tmp_path: Path) -> None:
     root = begun(tmp_path, 6)
     text = invoke("experiments", "list", str(root)).stdout
     assert "twice as long, w rate = 80/s" in text

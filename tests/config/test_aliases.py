@@ -65,7 +65,7 @@ def test_every_alias_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("old", ALIASES)
-def test_an_alias_means_what_the_canonical_key_means(old: str) -> None:
+def test_an_alias_equals_the_canonical_key(old: str) -> None:
     value, beside = VALUES[old]
     new = {ALIASES[old]: value}
     if old == "transaction.seltbl.zipf":
@@ -107,7 +107,7 @@ def test_errors_spell_keys_as_the_file_does() -> None:
     assert set(found) == {"partition.num_partitions", "partition.partitions_per_txn_mean", "catalog.mode"}
 
 
-def test_partitions_that_are_switched_off_are_as_if_they_were_not_there() -> None:
+def test_disabled_partitions_have_no_effect() -> None:
     off = "[partition]\nenabled = false\nnum_partitions = 100\nselection.zipf_alpha = 1.5"
     assert checked(off) == checked()
     assert set(problems(off + "\nbogus = 1")) == {"partition.bogus"}

@@ -54,7 +54,7 @@ def test_every_number_of_the_schema_is_bounded_on_both_sides() -> None:
         ("transaction.retry_backoff.multiplier", 1e300),
     ],
 )
-def test_what_no_engine_could_hold_is_an_error_that_shows_the_bound(key: str, value: Any) -> None:
+def test_a_value_beyond_a_bound_is_an_error_that_shows_the_bound(key: str, value: Any) -> None:
     found = problems(ICEBERG, {key: value})
     (message,) = [text for name, text in found.items() if name.startswith(key)]
     assert "should be" in message

@@ -178,7 +178,7 @@ def test_keys_without_effect(text: str, key: str) -> None:
     ],
 )
 @pytest.mark.parametrize("section", ["storage", "catalog"])
-def test_an_unknown_provider_brings_the_nearest(section: str, name: str, hint: str) -> None:
+def test_an_unknown_provider_gets_a_suggestion(section: str, name: str, hint: str) -> None:
     assert hint in problems(overrides={f"{section}.provider": name})[f"{section}.provider"]
 
 
@@ -206,7 +206,7 @@ def test_a_profile_that_is_wrong_is_named(content: str, message: str, tmp_path: 
     assert str(path) in found["storage.provider"]
 
 
-def test_a_set_of_profiles_means_nothing_to_a_profile_of_ones_own(tmp_path: Path) -> None:
+def test_a_profile_set_is_rejected_with_a_profile_file(tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text("read = { fixed_ms = 1 }\nwrite = { fixed_ms = 1 }\ncas = { fixed_ms = 1 }")
     found = problems(overrides={"storage.provider": str(path), "storage.profile": "2025-12"})
@@ -237,7 +237,7 @@ def test_checks_of_classes_are_made_beside_those_of_the_catalog() -> None:
     assert set(found) == {"catalog.latency_ms", "transaction.partitions_per_txn", "transaction.tables_per_txn"}
 
 
-def test_no_class_can_be_called_what_totals_are_called() -> None:
+def test_the_name_of_the_totals_is_reserved() -> None:
     """A class named `all` vanished into the totals."""
     assert "is reserved for totals over all classes" in problems("[workload.all]\nrate = 1.0\n")["workload.all"]
 

@@ -81,7 +81,7 @@ def test_nothing_is_run_unless_the_user_reports_it(config: Path) -> None:
     assert Path("ran").exists()
 
 
-def test_a_run_is_that_of_the_part_and_can_be_repeated_from_what_is_kept(config: Path) -> None:
+def test_a_run_with_a_component_can_be_repeated_from_its_stored_configuration(config: Path) -> None:
     first = strict(invoke("run", str(config), "--allow-code", "--json").stdout)
     assert first["provenance"]["engine"] == "reference"
     assert first["provenance"]["repeat"].endswith("--allow-code")
@@ -171,7 +171,7 @@ def test_stores_and_operations_of_the_guide(config: Path, kind: str, heading: st
         ),
     ],
 )
-def test_what_can_be_wrong_with_parts(config: Path, key: str, value: Any, message: str) -> None:
+def test_invalid_components_are_reported(config: Path, key: str, value: Any, message: str) -> None:
     allow_code()
     with pytest.raises(ConfigError) as caught:
         build_simulation_config(load_document(config, {key: value}))
@@ -185,7 +185,7 @@ def test_code_without_end_is_refused_in_a_sentence(config: Path, source: str) ->
         load_document(config)
 
 
-def test_code_that_fails_is_reported_to(config: Path) -> None:
+def test_code_that_fails_to_load_is_reported(config: Path) -> None:
     allow_code()
     Path("queue_catalog.py").write_text("import nothing_of_this_name\n")
     with pytest.raises(ConfigError, match="cannot be loaded: ModuleNotFoundError"):

@@ -19,7 +19,7 @@ from tests.config import checked, problems
     ("text", "expected_ms"),
     [("250ms", 250.0), ("90s", 90_000.0), ("4min", 240_000.0), ("1h", 3_600_000.0), ("1.5h", 5_400_000.0), ("2d", 172_800_000.0)],
 )
-def test_a_duration_is_so_many_milliseconds(text: str, expected_ms: float) -> None:
+def test_durations_are_converted_to_milliseconds(text: str, expected_ms: float) -> None:
     assert duration_ms(text) == expected_ms
 
 
@@ -47,7 +47,7 @@ def test_an_error_names_the_nearest_form(text: str, nearest: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-1s", "1s 2ms", "s", "1e3", "nan"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_invalid_durations_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="such as"):
         duration_ms(text)
 
@@ -64,7 +64,7 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         ("transaction.retry_backoff", {"enabled": True, "base_ms": "1s"}, {"enabled": True, "base_ms": 1_000}),
     ],
 )
-def test_a_file_may_say_either(key: str, text: Any, value_ms: Any) -> None:
+def test_a_file_may_contain_durations_or_milliseconds(key: str, text: Any, value_ms: Any) -> None:
     text_document, number_document = checked(overrides={key: text}), checked(overrides={key: value_ms})
     assert text_document == number_document
     assert compute_experiment_hash(text_document) == compute_experiment_hash(number_document)

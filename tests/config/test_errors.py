@@ -34,7 +34,7 @@ from tests.config import BASE, checked, problems
         ("catalog.partitions.xyz", 1, "catalog.partitions.xyz: unknown key; allowed: num_partitions, per_table"),
     ],
 )
-def test_an_unknown_key_brings_the_nearest_spelling(key: str, value: Any, hint: str) -> None:
+def test_an_unknown_key_gets_a_suggestion(key: str, value: Any, hint: str) -> None:
     assert hint in problems(overrides={key: value}).values()
 
 
@@ -83,7 +83,7 @@ def test_an_unknown_key_brings_the_nearest_spelling(key: str, value: Any, hint: 
         ("partition.enabled", 1, "`partition.enabled` should be true or false (got 1)"),
     ],
 )
-def test_a_wrong_value_is_shown_with_what_is_allowed(key: str, value: Any, message: str) -> None:
+def test_an_invalid_value_is_reported_with_the_allowed_values(key: str, value: Any, message: str) -> None:
     found = problems(overrides={key: value})
     assert message in found[key]
     assert found[key].startswith((f"{key}: ", f"`{key}` "))
@@ -148,7 +148,7 @@ def test_all_errors_of_a_file_come_at_once() -> None:
     }
 
 
-def test_a_broken_section_brings_no_false_alarm() -> None:
+def test_an_invalid_section_causes_no_further_errors() -> None:
     """With a misspelt type it is not known whether the log's keys have an effect, so nothing is said of them."""
     found = problems(overrides={"catalog.type": "appendd", "catalog.log_entry_size": 5, "transaction.partitions_per_txn": 5})
     assert set(found) == {"catalog.type"}
@@ -201,7 +201,7 @@ def test_a_huge_value_is_shown_by_its_beginning() -> None:
     assert len(message) < 1_500
 
 
-def test_of_thousands_of_errors_some_are_reported_and_the_others_counted() -> None:
+def test_thousands_of_errors_are_counted_after_the_first_ones() -> None:
     """Each was compared with all the others: ten thousand took minutes."""
     found = problems(overrides={f"transaction.key{number}": 1 for number in range(3_000)})
     assert len(found) < 250

@@ -141,7 +141,7 @@ def test_counts_of_manifests() -> None:
     assert counts('distribution = "uniform"\nmin = 2\nmax = 5') == ManifestCount(UniformLatency(1.5, 5.5), 2, 5)
 
 
-def test_what_a_class_leaves_out_is_as_transactions_say() -> None:
+def test_a_class_inherits_keys_of_transactions() -> None:
     config = built(
         """
 [catalog]
@@ -198,7 +198,7 @@ def test_a_later_set_of_profiles() -> None:
     assert profile('[storage]\nprofile = "2025-06"').reads["*"] != LognormalLatency.from_median(2.5, 0.57, 1.0)
 
 
-def test_a_floor_of_ones_own_lies_under_every_latency(tmp_path: Path) -> None:
+def test_min_latency_applies_to_every_latency_of_a_profile(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(PROFILE.replace("cas = { fixed_ms = 7.0 }", "cas = { median_ms = 7.0, sigma = 2.0 }"))
     (tmp_path / "run.toml").write_text(BASE.replace('"s3x"', '"own.toml"\nmin_latency_ms = 5.5'))
     provider = load_simulation_config(tmp_path / "run.toml").storage_provider
@@ -211,7 +211,7 @@ def test_a_floor_of_ones_own_lies_under_every_latency(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("section", ["storage", "catalog"])
-def test_a_profile_of_ones_own_is_found_beside_the_file(section: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_profile_file_is_found_beside_the_configuration(section: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "profiles").mkdir()
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "profiles" / "own.toml").write_text(PROFILE)
@@ -236,7 +236,7 @@ def test_a_store_that_can_only_append_holds_a_log(tmp_path: Path) -> None:
     assert config.catalog.compaction_max_entries == 7
 
 
-def test_latencies_of_ones_own_take_the_place_of_a_providers() -> None:
+def test_configured_latencies_replace_those_of_the_provider() -> None:
     config = built("[storage]\nT_CAS.mean = 9\nT_CAS.stddev = 1")
     assert isinstance(config.storage_provider, ProfiledProvider)
     profile = config.storage_provider.profile
@@ -265,12 +265,12 @@ def test_assignments(text: str, expected: tuple[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("text", ["transaction.retry", "", "=3", " = 3"])
-def test_what_is_no_assignment(text: str) -> None:
+def test_invalid_assignments_are_rejected(text: str) -> None:
     with pytest.raises(ConfigError, match="must have the form key=value"):
         parse_assignment(text)
 
 
-def test_overrides_reach_into_tables_that_are_not_there_yet() -> None:
+def test_overrides_create_missing_tables() -> None:
     document = checked(overrides={"workload.ingest.rate": 2.0, "transaction.inter_arrival": {"scale": 5.0}, "workload.b.retry": 1})
     assert document.workload["ingest"].rate == 2.0
 

@@ -28,7 +28,7 @@ def complaint(overrides: dict[str, Any], tree: dict[str, Any] | None = None) -> 
     return str(error.value)
 
 
-def test_a_class_that_is_not_there_is_an_error_with_the_nearest_name() -> None:
+def test_an_unknown_class_is_an_error_with_a_suggestion() -> None:
     found = complaint({"workload.ingst.rate": 3})
     assert "workload.ingst.rate: unknown class 'ingst'" in found
     assert "did you mean 'ingest'?" in found
@@ -45,7 +45,7 @@ def test_a_class_that_is_there_is_changed() -> None:
     assert document.workload["ingest"].rate == 5
 
 
-def test_an_axis_of_a_class_that_is_not_there_is_an_error_too(tmp_path: Path) -> None:
+def test_an_axis_of_an_unknown_class_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "sweep.toml"
     path.write_text(
         """

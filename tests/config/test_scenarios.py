@@ -54,7 +54,7 @@ def test_scenarios_are_a_dimension_beside_axes(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_name_has_no_part_in_what_an_experiment_is(tmp_path: Path) -> None:
+def test_the_name_of_a_scenario_does_not_change_its_experiment(tmp_path: Path) -> None:
     one = plan_sweep(reader(tmp_path, text()))
     other = plan_sweep(reader(tmp_path, text('baseline = "today"').replace("more_retries", "patience")))
     assert [point.experiment for point in one.points] == [point.experiment for point in other.points]
@@ -62,7 +62,7 @@ def test_a_name_has_no_part_in_what_an_experiment_is(tmp_path: Path) -> None:
     assert plain.points[0].experiment == one.points[0].experiment
 
 
-def test_what_is_wrong_with_scenarios(tmp_path: Path) -> None:
+def test_invalid_scenarios_are_reported(tmp_path: Path) -> None:
     assert "sweep.baseline: unknown scenario; did you mean 'more_retries'?" in complaint(tmp_path, text('baseline = "more_retry"'))
     assert "`sweep.baseline` has no effect without scenarios" in complaint(tmp_path, f'{BASE}\n[sweep]\nbaseline = "x"\n')
     twice = text(more='[axes]\n"transaction.retry" = [1, 2]\n')

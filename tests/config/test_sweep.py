@@ -165,7 +165,7 @@ def test_seeds() -> None:
         ("[sweep]\nseed = 1", "sweep.seed"),
     ],
 )
-def test_what_is_wrong_is_reported(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_values_are_reported(tmp_path: Path, text: str, message: str) -> None:
     assert message in complaint(tmp_path, f"{BASE}\n{text}\n")
 
 
@@ -227,7 +227,7 @@ def test_durations_on_axes_are_numbers(tmp_path: Path) -> None:
         ('axes = 3\n[sweep]\nseeds = "0"', "`axes` should be a table (got 3)"),
     ],
 )
-def test_what_is_wrong_is_reported_with_the_nearest_spelling(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_keys_and_values_get_suggestions(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         planned(tmp_path, f"{text}\n{BASE}\n" if text.startswith("axes") else f"{BASE}\n{text}\n")
     assert message in str(caught.value)

@@ -26,7 +26,7 @@ def answer(directory: Path = Path(), **changes: Any) -> dict[str, str]:
     return {each.code: str(each) for each in warnings_of(check_document(BASE, "test", directory, overrides))}
 
 
-def test_a_plain_configuration_brings_none() -> None:
+def test_a_plain_configuration_has_no_warnings() -> None:
     assert answer() == {}
 
 
@@ -56,7 +56,7 @@ def test_too_few_of_a_class_to_judge_it() -> None:
     assert "too_few" not in answer(workload=closed)
 
 
-def test_conflicts_that_no_one_said_anything_of() -> None:
+def test_a_missing_probability_of_real_conflicts_is_a_warning() -> None:
     found = answer(workload__ingest__operation="row_delta")
     assert found["never_conflicts"].startswith(
         "`workload.ingest.real_conflict_probability` is not set, so overlapping changes never count as real conflicts"
@@ -65,14 +65,14 @@ def test_conflicts_that_no_one_said_anything_of() -> None:
         assert answer(workload__ingest__operation="row_delta", **meant) == {}
 
 
-def test_the_plain_commit_path_if_no_one_chose_it() -> None:
+def test_the_default_commit_path_is_a_warning() -> None:
     plain = {"runtime": {"distribution": "fixed", "value": 1000.0}}
     assert "not_icebergs_path" in answer(transaction=plain)
     assert answer(transaction={**plain, "commit_path": "endive"}) == {}
     assert "not_icebergs_path" not in answer(transaction=plain, workload__ingest__commit_path="pyiceberg")
 
 
-def test_pyiceberg_whose_release_no_one_named() -> None:
+def test_a_missing_pyiceberg_release_is_a_warning() -> None:
     """It retries since 0.12 only, and then four times; the default of the key is neither."""
     code = "pyiceberg_retries"
     assert answer(transaction__commit_path="pyiceberg")[code].startswith(
@@ -105,7 +105,7 @@ def test_several_configurations_are_warned_of_once() -> None:
     assert each_once([one, other, third]) == [one, third]
 
 
-def test_validate_run_and_report_say_them_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_validate_run_and_report_print_each_warning_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a.toml").write_text(
         '[simulation]\nduration_ms = 2000\nseed = 1\nengine = "reference"\n[experiment]\nlabel = "a"\n'

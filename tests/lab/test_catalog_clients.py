@@ -202,7 +202,7 @@ def added_snapshot(lab: Lab, name: str) -> dict[str, Any]:
 
 
 class TestTransactions:
-    def test_commit_all_tables_or_none(self, lab: Lab) -> None:
+    def test_a_commit_over_several_tables_is_atomic(self, lab: Lab) -> None:
         catalog = rest_catalog(lab)
         first, second = make_table(catalog, "db.a"), make_table(catalog, "db.b")
         changes = [added_snapshot(lab, "db.a"), added_snapshot(lab, "db.b")]

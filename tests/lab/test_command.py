@@ -59,7 +59,7 @@ class TestCommand:
         assert (done.returncode, json.loads(done.stdout)["exit_code"]) == (7, 7)
         assert "rows 9" in done.stderr
 
-    def test_the_result_tells_conflicts_and_attempts(self, finished: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    def test_the_result_contains_conflicts_and_attempts(self, finished: tuple[subprocess.CompletedProcess[str], Path]) -> None:
         commits = json.loads(finished[0].stdout)["commits"]
         assert [(each["attempts"], each["conflicts"], each["is_committed"]) for each in commits] == [
             *((1, 0, True), (1, 0, True)),

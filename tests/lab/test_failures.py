@@ -115,7 +115,7 @@ class TestRejectedRequests:
 
 
 class TestLostResponses:
-    def test_the_recording_says_what_took_effect(self) -> None:
+    def test_the_recording_contains_the_effect_of_each_request(self) -> None:
         """A client that gets no response does not know; the recording does, for each commit."""
         with open_lab(lab_with(LabFailures(lost_answer=0.4), seed=3)) as lab:
             catalog = rest_catalog(lab)

@@ -70,14 +70,14 @@ class TestBoto3:
         s3.put_object(Bucket=BUCKET, Key="ref", Body=b"2", IfMatch=tag)
         assert s3.get_object(Bucket=BUCKET, Key="ref")["Body"].read() == b"2"
 
-    def test_reads_only_what_has_changed(self, lab: Lab) -> None:
+    def test_conditional_reads_return_only_changed_objects(self, lab: Lab) -> None:
         s3 = s3_client(lab)
         tag = s3.put_object(Bucket=BUCKET, Key="a", Body=b"1")["ETag"]
         with pytest.raises(ClientError) as error:
             s3.get_object(Bucket=BUCKET, Key="a", IfNoneMatch=tag)
         assert status_of(error) == 304
 
-    def test_is_reported_what_does_not_exist(self, lab: Lab) -> None:
+    def test_missing_objects_are_reported(self, lab: Lab) -> None:
         s3 = s3_client(lab)
         for call in (s3.get_object, s3.head_object):
             with pytest.raises(ClientError) as error:

@@ -107,7 +107,7 @@ def test_files_are_laid_out_by_experiment_and_operation_and_read_by_others(exper
     assert set(frame["operation_type"]) == set(operations)
 
 
-def test_only_what_is_new_is_written(experiments: Path) -> None:
+def test_only_new_runs_are_written(experiments: Path) -> None:
     consolidate(experiments, local_session)
     before = mtimes(experiments)
     run_all([document(workload__ingest__rate=2.0, storage__provider="s3")], experiments, [7])
@@ -225,7 +225,7 @@ def test_the_command_killed_on_spark_and_run_again_has_each_row_once(experiments
     assert_same_rows(experiments)
 
 
-def test_a_full_disk_is_reported_and_what_was_there_stays(experiments: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_and_keeps_existing_files(experiments: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     consolidate(experiments, local_session)
     run_all([document(workload__ingest__rate=2.0, storage__provider="s3")], experiments, [7])
     before = mtimes(experiments)
@@ -269,7 +269,7 @@ def test_parameters_that_would_share_a_name_do_not(tmp_path: Path) -> None:
     assert rates == [1.0, 2.0, 3.0]
 
 
-def test_profiles_of_ones_own_are_named(tmp_path: Path) -> None:
+def test_profile_files_are_named_in_parameters(tmp_path: Path) -> None:
     profile = tmp_path / "mine.toml"
     profile.write_text(
         'name = "mine"\nread = { fixed_ms = 5.0 }\nwrite = { fixed_ms = 6.0 }\ncas = { median_ms = 7.0, sigma = 0.2 }\n'
@@ -285,7 +285,7 @@ def test_profiles_of_ones_own_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("commands_share_spark")
-def test_the_command_tells_what_it_did(experiments: Path) -> None:
+def test_consolidate_prints_the_number_of_parts(experiments: Path) -> None:
     result = invoke("consolidate", str(experiments), "--json")
     assert result.exit_code == 0
     answer = strict(result.stdout)

@@ -156,7 +156,7 @@ def consolidated(root: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("damage", DERIVED)
-def test_what_is_derived_is_made_again(damage: str, small: Path) -> None:
+def test_damaged_derived_files_are_written_again(damage: str, small: Path) -> None:
     before, dataset = measured(small), consolidated(small)
     DERIVED[damage](small)
     assert measured(small) == before
@@ -165,7 +165,7 @@ def test_what_is_derived_is_made_again(damage: str, small: Path) -> None:
 
 
 @pytest.mark.parametrize("lock", ["consolidated/.lock", "metrics/.lock"])
-def test_a_lock_that_is_a_link_is_refused_and_what_it_leads_to_is_left_alone(lock: str, small: Path, tmp_path: Path) -> None:
+def test_a_lock_that_is_a_link_is_rejected_and_its_target_unchanged(lock: str, small: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "precious"
     (small / lock).parent.mkdir()
     elsewhere.write_text("kept")
@@ -252,7 +252,7 @@ def test_tables_of_metrics_appear_together_or_not_at_all(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("text", ["[]", "3", '{"options": 3}', '{"options": {"warmup_ms": "x"}}'])
-def test_a_damaged_state_of_metrics_is_as_none(tmp_path: Path, text: str) -> None:
+def test_a_damaged_state_of_metrics_is_ignored(tmp_path: Path, text: str) -> None:
     (tmp_path / "metrics").mkdir()
     (tmp_path / "metrics" / "_state.json").write_text(text)
     assert last_options(tmp_path) == MetricsOptions()

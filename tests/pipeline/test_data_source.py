@@ -63,7 +63,7 @@ def test_sql_reads_it_as_a_view(spark: SparkSession, frame: DataFrame) -> None:
     assert {row["seed"]: row["n"] for row in found.collect()} == committed
 
 
-def test_sql_alone_makes_such_a_view(spark: SparkSession) -> None:
+def test_sql_creates_a_view_of_a_simulation(spark: SparkSession) -> None:
     register(spark)
     spark.sql(
         f"CREATE OR REPLACE TEMPORARY VIEW runs USING endive OPTIONS (toml '{BASE}', seeds '5-5', set 'catalog.num_tables = 3')"
@@ -149,7 +149,7 @@ def test_lines_keep_the_case_of_keys() -> None:
     assert "T_CAS" in document
 
 
-def test_profiles_of_ones_own_are_found_beside_the_configuration(tmp_path: Path) -> None:
+def test_profile_files_are_found_beside_the_configuration(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text("read.fixed_ms = 5.0\nwrite.fixed_ms = 6.0\ncas.fixed_ms = 7.0\n")
     path = tmp_path / "base.toml"
     path.write_text(BASE.replace("s3x", "own.toml"))

@@ -58,7 +58,7 @@ def await_results(process: subprocess.Popen[str], root: Path) -> None:
     assert digests(root), "nothing was finished"
 
 
-def test_a_killed_driver_loses_only_what_was_running(tmp_path: Path) -> None:
+def test_a_killed_driver_loses_only_the_current_run(tmp_path: Path) -> None:
     path = sweep_file(tmp_path, seeds=2, duration_ms=1_500.0)
     whole = tmp_path / "whole"
     finish(path, whole)

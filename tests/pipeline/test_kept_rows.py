@@ -90,7 +90,7 @@ def test_divided_units_give_the_same_files(tmp_path: Path, monkeypatch: pytest.M
     assert assemble_study(tmp_path / "divided", OPTIONS) is not None
 
 
-def test_all_rows_of_finished_runs_can_be_asked_for_later(tmp_path: Path) -> None:
+def test_finished_runs_without_rows_run_again_with_all_rows(tmp_path: Path) -> None:
     path, root = sweep_file(tmp_path, seeds=2, duration_ms=500.0), tmp_path / "out"
     sweep_rows(path, tmp_path / "all", "all")
     sweep_rows(path, root, "none")
@@ -112,7 +112,7 @@ def test_more_seeds_are_measured_with_those_without_rows(tmp_path: Path) -> None
     assert found.metrics.experiments.equals(whole.metrics.experiments)
 
 
-def test_what_needs_all_rows_says_so(tmp_path: Path) -> None:
+def test_commands_that_need_all_rows_report_a_sample(tmp_path: Path) -> None:
     path, root = sweep_file(tmp_path, seeds=2, duration_ms=500.0), tmp_path / "out"
     sweep_rows(path, root, "sample")
     sentence = "only a sample of its rows was kept, and this needs all of them; `endive sweep FILE --rows all` keeps them"

@@ -315,7 +315,7 @@ def test_times_between_arrivals_are_rates() -> None:
     assert LoadAxis("param_workload_w_closed_clients").load(8) == 8.0
 
 
-def test_a_load_that_is_none_is_an_error(dataset: Path) -> None:
+def test_an_unknown_load_is_an_error(dataset: Path) -> None:
     with pytest.raises(PipelineError, match="param_workload_ingest_rate"):
         measure(dataset, MetricsOptions(load="workload.ingest.rat"))
 
@@ -423,7 +423,7 @@ def test_sql_sees_all_views(spark: SparkSession, dataset: Path) -> None:
 
 
 @pytest.mark.usefixtures("commands_share_spark")
-def test_the_command_writes_tables_and_tells(dataset: Path) -> None:
+def test_metrics_writes_and_prints_tables(dataset: Path) -> None:
     result = invoke("metrics", str(dataset), "--json", "--warmup", "1000")
     assert result.exit_code == 0
     answer = strict(result.stdout)
@@ -458,7 +458,7 @@ def test_the_command_answers_queries_without_measuring_again(dataset: Path) -> N
         (("--sql", "SELECT nothing FROM runs"), "nothing"),
     ],
 )
-def test_what_cannot_be_measured_is_reported(dataset: Path, arguments: tuple[str, ...], message: str) -> None:
+def test_wrong_calls_of_metrics_end_with_2(dataset: Path, arguments: tuple[str, ...], message: str) -> None:
     result = invoke("metrics", str(dataset), *arguments)
     assert result.exit_code == 2
     assert message in result.stderr

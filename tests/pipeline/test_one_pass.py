@@ -44,7 +44,7 @@ def fail_to_start() -> Any:
 
 
 @pytest.mark.parametrize("scenarios", ["", SCENARIOS], ids=["points", "scenarios"])
-def test_a_sweep_measures_what_it_simulates(tmp_path: Path, scenarios: str) -> None:
+def test_a_sweep_measures_its_runs(tmp_path: Path, scenarios: str) -> None:
     path, root = sweep_file(tmp_path, seeds=3, duration_ms=400.0), tmp_path / "out"
     path.write_text(path.read_text() + scenarios)
     run_here(path, root)
@@ -94,7 +94,7 @@ def test_units_that_would_keep_other_cores_waiting_are_divided(tmp_path: Path) -
     assert sum(len(piece.runs) for task in divide_pieces(few, 64) for piece in task) == len(work.todo)
 
 
-def test_a_job_keeps_what_it_measures(tmp_path: Path) -> None:
+def test_a_job_stores_its_measurements(tmp_path: Path) -> None:
     from endive.pipeline.jobs import make_task_table
     from endive.pipeline.metrics import _UNIT
 

@@ -80,7 +80,7 @@ def test_a_second_sweep_runs_nothing_and_a_tighter_one_adds_seeds(tmp_path: Path
     assert run_here(path, tmp_path / "fresh", precision="4%") == tighter
 
 
-def test_the_number_of_seeds_is_bounded_and_what_was_reached_is_printed(tmp_path: Path) -> None:
+def test_the_number_of_seeds_is_bounded_and_the_precision_is_printed(tmp_path: Path) -> None:
     path, root = write(tmp_path, 'precision = "1%"\nmax_seeds = 10', "[30]"), tmp_path / "out"
     assert run_here(path, root) == [10]
     result = CliRunner().invoke(app, ["sweep", str(path), "-o", str(root), "--for", "throughput", "--master", "spark://nowhere:1"])
@@ -117,7 +117,7 @@ def test_sweeps_without_all_rows_have_the_same_metrics(tmp_path: Path, rows: str
     assert whole.equals(some)
 
 
-def test_a_dry_run_says_that_the_plan_is_a_pilot(tmp_path: Path) -> None:
+def test_a_dry_run_with_a_precision_shows_the_pilot(tmp_path: Path) -> None:
     path = write(tmp_path, 'precision = "2%"')
     result = CliRunner().invoke(app, ["sweep", str(path), "-o", str(tmp_path / "out"), "--dry-run"])
     assert "points with intervals wider than 2% get up to 100 seeds" in " ".join(result.output.split())

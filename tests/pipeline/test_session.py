@@ -94,9 +94,7 @@ def test_without_any_java_the_session_reports_it(tmp_path: Path, monkeypatch: py
         ("spark://127.0.0.1:x", "Port could not be cast to integer value as 'x'"),
     ],
 )
-def test_a_master_that_is_not_there_is_reported_before_anything_is_started(
-    master: str, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreachable_master_is_reported_before_java_starts(master: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("endive.pipeline.session.java_home", lambda: pytest.fail("too late"))
     assert error_of(SparkOptions(master=master)) == f"cannot start Spark on {master}: {reason}"
 
@@ -136,14 +134,14 @@ def test_a_master_that_spark_does_not_take_is_reported_in_one_line(master: str, 
 
 
 @pytest.mark.skipif(util.find_spec("grpc") is not None, reason="Spark Connect is installed")
-def test_without_the_client_of_spark_connect_the_session_says_what_is_missing() -> None:
+def test_a_missing_client_of_spark_connect_is_reported() -> None:
     answer = told_by_a_process("remote='sc://127.0.0.1:1'")
     reason = "its client is not installed: `pip install 'pyspark[connect]'`"
     assert answer == f"cannot reach the Spark Connect server sc://127.0.0.1:1: {reason}\n"
 
 
 @pytest.mark.skipif(util.find_spec("grpc") is None, reason="Spark Connect is not installed")
-def test_a_server_that_is_not_there_is_reported() -> None:
+def test_an_unreachable_spark_connect_server_is_reported() -> None:
     answer = told_by_a_process("remote='sc://127.0.0.1:1'", "session.RESPONSE_SECONDS = 1.0")
     assert answer == "cannot reach the Spark Connect server sc://127.0.0.1:1: no response within 1 s\n"
 
@@ -211,7 +209,7 @@ print(compute_experiment_hash(document), len(rows), *builtin_profiles("2025-12")
 """
 
 
-def test_packed_code_does_what_the_package_does(tmp_path: Path) -> None:
+def test_packed_code_gives_the_same_results(tmp_path: Path) -> None:
     config = tmp_path / "base.toml"
     config.write_text(BASE)
     paths = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]

@@ -38,7 +38,7 @@ def test_results_on_spark_and_in_threads_are_the_same_bytes_for_any_number_of_ta
     assert len(found[0]) == plan.runs == 2 * POINTS
 
 
-def test_what_is_finished_is_not_run_again_and_what_is_missing_is(tmp_path: Path) -> None:
+def test_only_missing_runs_are_run_again(tmp_path: Path) -> None:
     plan, root = plan_of(sweep_file(tmp_path)), tmp_path / "out"
     run_sweep(THREADS, remaining_work(plan, root), root)
     before = {path: path.stat().st_mtime_ns for path in root.rglob("results.parquet")}
@@ -86,7 +86,7 @@ def test_a_run_that_fails_is_reported_with_its_error_and_the_others_go_on(tmp_pa
     assert len(digests(root)) == POINTS
 
 
-def test_progress_is_reported_by_what_is_on_disk(tmp_path: Path) -> None:
+def test_progress_follows_the_files_on_disk(tmp_path: Path) -> None:
     plan, root = plan_of(sweep_file(tmp_path, seeds=1)), tmp_path / "out"
     answer: list[Progress] = []
     work = remaining_work(plan, root)
@@ -133,7 +133,7 @@ def test_every_run_is_in_exactly_one_task_and_the_costliest_comes_first(seconds:
     assert [run.effort.cpu_seconds for run in dealt] == sorted(seconds, reverse=True)
 
 
-def test_cheap_runs_share_a_task_and_costly_ones_have_their_own() -> None:
+def test_cheap_runs_share_a_task_and_costly_runs_do_not() -> None:
     tasks = divide_runs(runs_costing(*[10.0] * 4, *[0.01] * 100), 2)
     assert [len(task) for task in tasks[:4]] == [1, 1, 1, 1]
     assert len(tasks) <= 6

@@ -29,7 +29,7 @@ def test_a_curve_that_saturates() -> None:
     ]
 
 
-def test_a_curve_that_does_not_saturate_is_not_said_to() -> None:
+def test_a_curve_that_does_not_saturate() -> None:
     study = made_up([{"x": 2.0}, {"x": 4.0}])
     first, second, *_ = answer_study(study)
     assert first == "Throughput follows the offered load up to 4.00 ± 0.02 commits/s, at 4/s."
@@ -64,7 +64,7 @@ def test_the_best_and_the_worst_of_several_configurations() -> None:
     assert answer[4] == "At 8/s, the p50 of the time to commit is about 2.4 s in all configurations."
 
 
-def test_of_many_configurations_it_is_reported_how_many_lie_between() -> None:
+def test_configurations_between_best_and_worst_are_counted() -> None:
     points = [{**point, "series": f"c{n}", "throughput_per_s": n * point["x"]} for n in range(1, 11) for point in CURVE]
     answer = answer_study(made_up(points))
     assert "; 8 configurations are in between." in answer[0]
@@ -164,7 +164,7 @@ def test_warnings_of_seeds_and_of_runs_that_are_too_short() -> None:
     assert "1 of 2 experiments has fewer than 3 seeds; its intervals are not reliable." in some
 
 
-def test_overload_is_named_and_no_longer_run_is_asked_for() -> None:
+def test_overload_is_reported_without_asking_for_a_longer_run() -> None:
     """It was said that a longer duration would make it surer."""
     over = {"in_flight": 790.0, "throughput_per_s": 0.4, "warmup_settled": False, "needed_ms": 1_000_000.0}
     assert warn_study(made_up([over])) == [
@@ -208,7 +208,7 @@ def test_numbers_end_where_their_interval_begins(value: float, half_width: float
     ("share", "data"),
     [(1.0, "100%"), (0.9999, "99.99%"), (0.999999, ">99.999%"), (0.9989, "99.89%"), (0.8333, "83.3%"), (0.0, "0%")],
 )
-def test_what_is_not_quite_all_is_not_called_all(share: float, data: str) -> None:
+def test_a_share_below_one_is_not_rounded_to_100_percent(share: float, data: str) -> None:
     assert format_percent(share) == data
 
 

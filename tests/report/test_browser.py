@@ -199,7 +199,7 @@ def test_a_click_on_a_name_hides_it(visit: Visit) -> None:
     )
 
 
-def test_a_mark_tells_its_numbers(visit: Visit) -> None:
+def test_a_tooltip_shows_the_numbers_of_a_mark(visit: Visit) -> None:
     visit.page.locator("#retries .charts svg path[aria-roledescription='point']").last.hover(force=True)
     answer = visit.page.locator("#vg-tooltip-element")
     answer.wait_for()
@@ -237,7 +237,7 @@ def test_the_numbers_can_be_taken_along(visit: Visit, mixed: Study) -> None:
     assert [row["series"] for row in rows] == figure.data["series"].tolist()
 
 
-def test_what_is_behind_more_figures_is_drawn_when_it_is_asked_for(browser: Browser, report: Path) -> None:
+def test_more_figures_are_drawn_when_they_are_opened(browser: Browser, report: Path) -> None:
     visit = Visit(browser.new_page(viewport=DESK), report, more=False)
     assert visit.page.locator("section.figure[data-drawn]").count() == 4
     assert not visit.page.locator("#retries").is_visible()
@@ -286,7 +286,7 @@ _OVERLAPS = """() => [...document.querySelectorAll('section.figure')].flatMap(se
 
 @pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
 @pytest.mark.parametrize("which", ["report", "every_kind"])
-def test_no_word_is_cut_or_lies_on_another(
+def test_no_text_is_cut_off_or_overlaps(
     browser: Browser, which: str, viewport: ViewportSize, request: pytest.FixtureRequest
 ) -> None:
     visit = Visit(browser.new_page(viewport=viewport), request.getfixturevalue(which))
@@ -294,7 +294,7 @@ def test_no_word_is_cut_or_lies_on_another(
     visit.page.close()
 
 
-def test_titles_of_axes_fit_where_three_charts_stand_side_by_side(browser: Browser, tmp_path: Path) -> None:
+def test_axis_titles_fit_with_three_charts_in_a_row(browser: Browser, tmp_path: Path) -> None:
     """Bars of shares, which have long numbers at their ends."""
     widths = {f"mean_{part}_hw": 1.0 for part in TIME_WORDS}
     slow = {f"mean_{part}": 90_000.0 for part in TIME_WORDS}
@@ -328,7 +328,7 @@ def test_nothing_is_cut_when_a_phone_is_turned(browser: Browser, tmp_path: Path)
     visit.page.close()
 
 
-def test_words_of_moments_do_not_lie_on_each_other(browser: Browser, tmp_path: Path) -> None:
+def test_labels_of_times_do_not_overlap(browser: Browser, tmp_path: Path) -> None:
     """Three charts side by side, in each of which a class begins and ends in the middle."""
     lines = kinds()[0]
     marks = tuple(Threshold(at, f"backfill {word}", "x") for at, word in ((3.0, "begins"), (4.5, "ends")))
@@ -341,7 +341,7 @@ def test_words_of_moments_do_not_lie_on_each_other(browser: Browser, tmp_path: P
     visit.page.close()
 
 
-def test_charts_of_a_row_stand_on_one_line(browser: Browser, every_kind: Path) -> None:
+def test_charts_of_a_row_are_aligned(browser: Browser, every_kind: Path) -> None:
     """Also where the name of one of them takes two lines."""
     visit = Visit(browser.new_page(viewport=DESK), every_kind)
     visit.page.locator("#lines h4").first.evaluate("name => { name.textContent = 'a name of many words '.repeat(9); }")

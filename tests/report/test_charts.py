@@ -116,7 +116,7 @@ def test_intervals_are_drawn_along_both_axes() -> None:
     assert {"bar", "rule", "text"} <= set(marks(spec_of(bars)))
 
 
-def test_points_of_a_curve_follow_each_other_as_the_figure_says() -> None:
+def test_points_of_a_curve_are_connected_in_the_order_of_the_figure() -> None:
     lines = next(figure for figure in kinds() if figure.name == "lines")
     line = next(layer for layer in spec_of(lines)["layer"] if layer["mark"]["type"] == "line")
     assert line["encoding"]["order"]["field"] == "load"
@@ -153,7 +153,7 @@ def test_names_of_columns_may_hold_dots_and_brackets() -> None:
     assert svg_of(figure).count("<path") > 2
 
 
-def test_black_is_the_colour_of_the_text_so_that_it_is_seen_in_the_dark() -> None:
+def test_black_becomes_the_text_colour_for_dark_mode() -> None:
     lines = next(figure for figure in kinds() if figure.name == "lines")
     given = {"S3": "#000000", "S3 Express": "#0072B2"}
     assert choose_colours(lines, given, PAGE.ink) == {"S3": "currentColor", "S3 Express": "#0072B2"}
@@ -164,7 +164,7 @@ def line(values: list[float], **more: Any) -> Figure:
     return Figure("made", "Made", "Made.", "line", data, Axis("x", "load (1/s)"), Axis("y", "time (ms)"), series="series", **more)
 
 
-def test_a_curve_to_compare_with_lies_behind_the_points_and_is_named() -> None:
+def test_a_reference_curve_is_behind_the_points_and_in_the_legend() -> None:
     theory = Reference("M/M/1", pd.DataFrame({"x": [1.0, 3.0], "y": [5.0, 9.0]}))
     figure = line([1.0, 2.0, 3.0], references=(theory,))
     kinds_of_marks = marks(spec_of(figure))
@@ -180,7 +180,7 @@ def test_a_line_that_was_measured_has_its_interval() -> None:
     assert "rect" not in marks(spec_of(line([1.0, 2.0, 3.0], thresholds=(Threshold(2.0, "2", "x"),))))
 
 
-def test_a_bar_of_nothing_is_seen_and_reports_it() -> None:
+def test_a_bar_of_zero_has_a_tick_and_a_label() -> None:
     data = pd.DataFrame({"member": ["ingest", "upkeep"], "y": [1.0, 0.0]})
     figure = Figure("b", "B", "B.", "bars", data, Axis("member", "class", "category"), Axis("y", "success (%)", percent=True))
     svg = svg_of(figure)

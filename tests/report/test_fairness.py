@@ -13,7 +13,7 @@ def data(*rows: dict[str, object]) -> list[str]:
     return list(describe_fairness("ingest", list(rows), lambda each: f" with {each['name']}" if len(rows) > 1 else ""))
 
 
-def test_what_is_even_or_nobodys_is_not_told() -> None:
+def test_even_or_missing_shares_are_not_reported() -> None:
     assert data(row(None, None, None)) == data(row(0.97, 0.0, 3.0)) == data() == []
 
 

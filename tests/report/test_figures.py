@@ -149,7 +149,7 @@ def test_distributions_are_the_table_of_distributions(mixed: Study) -> None:
 
 
 @pytest.mark.parametrize(("name", "column"), OVER_TIME.items())
-def test_what_happens_over_time_is_the_table_over_time(busy: Study, name: str, column: str) -> None:
+def test_figures_over_time_equal_the_table_over_time(busy: Study, name: str, column: str) -> None:
     data = build_figure(busy, name).data
     data = data[data["panel"] == "all classes"]
     table = busy.over_time[(busy.over_time["workload_class"] == "all") & (busy.over_time["operation_type"] == "all")]
@@ -207,7 +207,7 @@ def test_parts_of_time_add_up_to_the_latency(mixed: Study) -> None:
     assert sums.to_dict() == pytest.approx(totals.to_dict(), rel=1e-9)
 
 
-def test_axes_say_their_units(study: Study) -> None:
+def test_axes_have_units(study: Study) -> None:
     for figure in build_figures(study):
         axes: list[Axis] = [figure.x, figure.y, *([figure.value] if figure.value else [])]
         for axis in axes:
@@ -233,7 +233,7 @@ def test_intervals_are_there_where_there_are_seeds(mixed: Study) -> None:
         assert figure.data[ends].notna().to_numpy().any(), figure.name
 
 
-def test_what_requests_cost_is_counted_from_runs(mixed: Study) -> None:
+def test_the_cost_of_requests_is_computed_from_runs(mixed: Study) -> None:
     """Writes of metadata files on S3, 0.005 USD per 1,000: by hand from the rows of each class, run by run."""
     data = build_figure(mixed, "cost").data
     drawn = data[(data["series"] == "S3") & (data["part"] == "metadata file writes")].iloc[0]
@@ -326,7 +326,7 @@ def test_without_a_load_there_are_bars_and_no_curves(single: Study) -> None:
     assert "no numeric parameter" in missing["success_load"]
 
 
-def test_a_figure_that_cannot_be_drawn_says_why(single: Study, mixed: Study) -> None:
+def test_a_figure_that_cannot_be_drawn_reports_the_reason(single: Study, mixed: Study) -> None:
     with pytest.raises(ReportError, match="success_load cannot be drawn: no numeric parameter varies"):
         build_figure(single, "success_load")
     with pytest.raises(ReportError, match="neither catalog type"):
@@ -390,7 +390,7 @@ def test_bars_of_parts_are_shares_where_one_would_hide_the_others() -> None:
     assert alike.y.title == "mean time per transaction (ms)"
 
 
-def test_of_one_class_the_question_is_not_drawn_twice(mixed: Study) -> None:
+def test_the_question_of_a_single_class_is_drawn_once(mixed: Study) -> None:
     def only(table: pd.DataFrame) -> pd.DataFrame:
         return table[table["workload_class"] != "upkeep"]
 
@@ -424,7 +424,7 @@ def test_the_frontier_has_its_interval() -> None:
     assert "falls below 95% at ingest rate 2.45/s (95% interval: 2–3)" in figure.notes[-1]
 
 
-def test_files_that_are_left_behind_are_reported_beside_what_requests_cost(mixed: Study) -> None:
+def test_orphaned_files_are_noted_in_the_cost_figure(mixed: Study) -> None:
     assert not any("orphaned files" in note for note in build_figure(mixed, "cost").notes)
     runs = mixed.runs.assign(orphaned_files=0)
     left = (runs["series"] == "S3") & (runs["x"] == 6.0) & (runs["workload_class"] == "ingest") & (runs["operation_type"] == ALL)
@@ -456,7 +456,7 @@ def test_each_of_several_curves_has_its_frontier_marked_with_its_interval() -> N
     assert "tick" not in build_figure(made_up(falling("S3", 1.0, 0.97, 0.93, 0.8)), "frontier").definition
 
 
-def test_what_has_no_percentile_is_reported_with_the_reason() -> None:
+def test_missing_percentiles_are_noted_with_the_reason() -> None:
     points = [
         {"experiment": f"{store}-{name}", "series": store, "workload_class": name, "time_to_commit_p95_ms_hw": 1.0}
         | {"time_to_commit_p95_ms": 100.0 if (store, name) == ("S3 Express", "ingest") else None}
@@ -471,7 +471,7 @@ def test_what_has_no_percentile_is_reported_with_the_reason() -> None:
     )
 
 
-def test_where_curves_leave_configurations_out_the_heatmap_comes_first_in_natural_order(designs: Study) -> None:
+def test_the_heatmap_comes_first_if_curves_omit_configurations(designs: Study) -> None:
     assert len(designs.visible_series) == len(designs.series)
     hidden = replace(designs, series=(*designs.series[:-1], replace(designs.series[-1], colour=None)))
     assert build_report_figures(hidden)[0].name == "heatmap_throughput"

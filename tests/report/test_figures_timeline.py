@@ -71,14 +71,14 @@ def test_conflict_io_follows_a_conflict(single: Study, rows: pd.DataFrame) -> No
     assert delay["start_s"].min() >= own[own["part"] == "conflict"]["start_s"].min()
 
 
-def test_too_many_lanes_are_cut_and_said(tmp_path: Path) -> None:
+def test_hidden_lanes_are_counted_in_a_note(tmp_path: Path) -> None:
     one_experiment(tmp_path, seeds=1, workload__ingest__rate=40.0, simulation__duration_ms=6_000.0)
     figure = build_timeline(measured(next(tmp_path.glob("mixed-*"))), at_ms=3_000.0, span_ms=6_000.0)
     assert figure.data["lane"].nunique() == MOST_LANES
     assert any("committing transactions in this window are not shown. Use a shorter --span." in note for note in figure.notes)
 
 
-def test_what_has_no_timeline_is_reported(single: Study, mixed: Study) -> None:
+def test_a_missing_timeline_is_explained(single: Study, mixed: Study) -> None:
     with pytest.raises(ReportError, match="a timeline shows one run"):
         build_timeline(mixed, at_ms=1_000.0)
     with pytest.raises(ReportError, match="the run lasts 20s"):

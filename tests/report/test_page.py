@@ -129,7 +129,7 @@ def test_words_cannot_become_markup() -> None:
     assert Outline(html).text.count(nasty) == 3  # answer, contents and heading
 
 
-def test_filters_are_what_configurations_differ_in() -> None:
+def test_filters_are_the_dimensions_of_the_configurations() -> None:
     dimensions = {"store": {"S3": "S3", "S3 Express": "S3 Express"}, "tables": {"S3": "tables = 1", "S3 Express": "tables = 1"}}
     found = encode_figure(kinds()[0], page_with([], dimensions=dimensions))["filters"]
     assert [(each["title"], each["values"]) for each in found] == [
@@ -151,7 +151,7 @@ def test_small_multiples_share_their_scales_where_they_can_be_compared() -> None
     assert len(encode_figure(linear, page_with([]))["specs"]) == 2
 
 
-def test_at_most_four_figures_are_seen_at_once(html: str) -> None:
+def test_at_most_four_figures_are_visible_at_first(html: str) -> None:
     shown, _, more = html.partition('<details class="more-figures"')
     assert shown.count('<section class="figure"') == 4
     assert more.count('<section class="figure"') == len(kinds()) - 4
@@ -234,7 +234,7 @@ def test_a_study_is_repeated_by_the_file_in_the_page(mixed: Study, tmp_path: Pat
         ('[base.parts.catalog]\ncode = "/mine/parts.py:Catalog"\n', " --allow-code"),
     ],
 )
-def test_a_study_with_files_of_ones_own_is_repeated_where_they_are(mixed: Study, tmp_path: Path, named: str, options: str) -> None:
+def test_a_study_that_refers_to_files_is_repeated_in_its_directory(mixed: Study, tmp_path: Path, named: str, options: str) -> None:
     page = make_page(_planned(mixed, named, tmp_path / "of"), [])
     file = tmp_path / "of" / "studies" / "mixed.toml"
     assert (
@@ -263,7 +263,7 @@ def test_a_headline_is_not_a_whole_page(middle: str, rest: str) -> None:
     assert 'class="long"' in render_page(page_with([], answer=["a " * 100]))
 
 
-def test_a_single_run_tells_how_to_repeat_it(single: Study, experiment_root: Path) -> None:
+def test_the_report_of_a_run_contains_the_command_that_repeats_it(single: Study, experiment_root: Path) -> None:
     page = make_page(single, [])
     assert page.reproduction.commands.splitlines()[-2:] == [
         "endive run mixed.toml --out mixed-again --seed 0",
@@ -274,7 +274,7 @@ def test_a_single_run_tells_how_to_repeat_it(single: Study, experiment_root: Pat
     assert tomllib.loads(page.configuration)["storage"]["provider"] == "s3x"
 
 
-def test_runs_whose_provenance_is_gone_are_passed_over(mixed: Study, tmp_path: Path) -> None:
+def test_runs_without_provenance_are_skipped(mixed: Study, tmp_path: Path) -> None:
     lost = mixed.__class__(**{**vars(mixed), "path": tmp_path})
     page = make_page(lost, [])
     assert page.configuration == ""

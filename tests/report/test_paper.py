@@ -62,7 +62,7 @@ def test_ordered_colours_grow_lighter() -> None:
 
 @pytest.mark.parametrize("figure", KINDS)
 @pytest.mark.parametrize("size", [Size(), Size(3.3, titled=False), Size(3.3, 3.0)], ids=["usual", "column", "fixed"])
-def test_a_figure_is_as_large_as_it_was_asked_for_and_whole(figure: Figure, size: Size) -> None:
+def test_a_figure_has_the_requested_size_and_all_of_its_text(figure: Figure, size: Size) -> None:
     svg = render_svg(figure, size)
     found = re.search(r'width="([\d.]+)" height="([\d.]+)" viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
     assert found is not None
@@ -79,7 +79,7 @@ def test_a_figure_is_as_large_as_it_was_asked_for_and_whole(figure: Figure, size
         assert name in text
 
 
-def test_what_does_not_fit_is_an_error_that_says_how_much_it_takes() -> None:
+def test_a_figure_that_does_not_fit_is_an_error_with_the_minimum_size() -> None:
     with pytest.raises(ReportError, match=r"lines does not fit into 0\.3in; it needs at least \d\.\d\din by"):
         render_svg(kinds()[0], Size(0.3))
 
@@ -90,7 +90,7 @@ def test_lengths(text: str, length: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["3.3", "wide", "0in", "-1in", "3px"])
-def test_what_is_no_length(text: str) -> None:
+def test_invalid_lengths_are_rejected(text: str) -> None:
     with pytest.raises(ReportError, match=f"--width {text}: expected a number with in, cm, mm or pt"):
         parse_length(text, "--width")
 
@@ -121,7 +121,7 @@ def test_a_curve_to_compare_with_is_in_the_legend(mixed: Study) -> None:
     assert "ideal: every transaction commits" in text
 
 
-def test_a_timeline_says_who_beat_whom(single: Study) -> None:
+def test_a_timeline_names_the_invalidating_transactions(single: Study) -> None:
     figure = build_timeline(single, at_ms=10_000.0, span_ms=2_000.0)
     svg = render_svg(figure, Size())
     text = plain(words_of(svg))

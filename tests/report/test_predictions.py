@@ -33,7 +33,7 @@ def test_the_curve_of_theory_is_drawn_and_named(appends: Path) -> None:
     assert "Lines labelled theory" in figure.definition
 
 
-def test_where_theory_has_nothing_to_say_nothing_is_drawn(tmp_path: Path) -> None:
+def test_no_theory_is_drawn_without_a_prediction(tmp_path: Path) -> None:
     figure = build_throughput_load(measured(mixed_sweep(tmp_path)))
     assert [reference.label for reference in figure.references] == [IDEAL]
     assert "theory" not in figure.definition

@@ -75,7 +75,7 @@ def test_scenarios_are_a_dimension_with_the_baseline_first(scenarios: Study) -> 
     assert list(scenarios.experiments["param_scenario"].unique()) != []
 
 
-def test_the_first_figure_is_what_the_study_is_about_in_its_order(scenarios: Study) -> None:
+def test_the_first_figure_shows_the_question_in_order(scenarios: Study) -> None:
     figures = build_report_figures(scenarios)
     assert figures[0].name == "question"
     assert (figures[0].title, figures[0].kind) == ("Success of upkeep", "bars")

@@ -33,7 +33,7 @@ def test_one_value_that_would_hide_the_others_makes_the_axis_logarithmic(values:
 
 
 @pytest.mark.parametrize("scale", ["linear", "log"])
-def test_values_intervals_curves_and_lines_lie_inside(scale: Scale) -> None:
+def test_axes_include_values_intervals_curves_and_thresholds(scale: Scale) -> None:
     columns = {"low": [1.0, 2.0, math.nan], "high": [40.0, math.nan, 6.0]}
     theory = Reference("theory", pd.DataFrame({"x": [0.5, 9.0], "y": [3.0, 70.0]}))
     made = figure([3.0, 4.0, 5.0], scale, columns=columns, low="low", high="high", references=(theory,))
@@ -52,7 +52,7 @@ def test_an_interval_that_reaches_to_zero_does_not_stretch_a_logarithmic_axis() 
     assert high >= 300.0
 
 
-def test_shares_near_the_top_are_seen_apart_and_others_from_zero() -> None:
+def test_the_axis_of_shares_near_one_does_not_start_at_zero() -> None:
     near = figure([0.99, 0.995, 1.0], percent=True)
     assert find_domain(near, "y", near.data)[0] > 0.98
     far = figure([0.2, 0.995, 1.0], percent=True)
@@ -77,7 +77,7 @@ def test_bars_of_parts_reach_as_far_as_their_sum_and_its_interval() -> None:
     assert find_domain(made, "y", data) == (0.0, 9.0)
 
 
-def test_ticks_are_at_what_was_measured_or_at_round_numbers() -> None:
+def test_ticks_are_at_measured_or_round_numbers() -> None:
     axis = Axis("x", "load (1/s)", "log")
     assert place_ticks(axis, (0.9, 26.0), [1.0, 2.0, 24.0]) == [1.0, 2.0, 24.0]
     assert place_ticks(axis, (0.9, 60.0), [float(k) for k in range(1, 60)]) == [1.0, 2.0, 5.0, 10.0, 20.0, 50.0]

@@ -41,7 +41,7 @@ def test_no_steady_state_is_stated() -> None:
     )
 
 
-def test_only_what_grows_in_every_seed_is_stated() -> None:
+def test_growth_is_stated_if_it_occurs_in_every_seed() -> None:
     assert describe_growth([row(table_manifests_per_day=5.0), row(table_manifests_per_day=0.0)]) is None
     both = [row(table_manifests_per_day=50.0), row(table_manifests_per_day=70.0)]
     assert (
@@ -64,7 +64,7 @@ def test_the_day_of_a_limit_is_stated() -> None:
     assert describe_limit(growing, None) is None
 
 
-def test_the_cost_of_a_month_names_what_has_no_price() -> None:
+def test_the_cost_of_a_month_names_requests_without_a_price() -> None:
     requests = {"store_reads": 1000.0, "catalog_reads": 1000.0}
     cost = Cost(requests, {"store_reads": 0.02, "catalog_reads": 0.0}, (), 0.0, "USD", 0.5)  # type: ignore[arg-type]
     assert describe_month(cost) == "Cost: 26.28 USD per month at 0.5/s."

@@ -111,7 +111,7 @@ def test_experiments_without_a_finished_run(tmp_path: Path) -> None:
         measured(directory)
 
 
-def test_a_run_that_does_not_tell_what_it_is(tmp_path: Path) -> None:
+def test_a_run_with_empty_provenance_is_reported(tmp_path: Path) -> None:
     one_experiment(tmp_path, seeds=1, simulation__duration_ms=500.0)
     (directory,) = tmp_path.glob("mixed-*")
     (directory / "0" / "provenance.json").write_text("{}")
@@ -128,7 +128,7 @@ def test_a_damaged_run_is_reported(tmp_path: Path) -> None:
         measured(directory / "0")
 
 
-def test_of_an_experiment_a_damaged_seed_is_named_and_the_others_are_reported(tmp_path: Path) -> None:
+def test_a_damaged_seed_is_named_and_the_other_seeds_are_reported(tmp_path: Path) -> None:
     run_all([document(simulation__duration_ms=3_000.0)], tmp_path, range(3))
     (experiment,) = [path for path in tmp_path.iterdir() if path.is_dir()]
     (experiment / "1" / "results.parquet").write_bytes(b"PAR1")
@@ -185,7 +185,7 @@ def labels_of(manifest: Inventory) -> list[str]:
     return [each.label for each in make_series(manifest, choose_axis(manifest, None), pa.Table.from_pylist(rows))]
 
 
-def test_what_only_follows_another_parameter_is_not_told() -> None:
+def test_a_parameter_that_follows_another_is_not_in_the_label() -> None:
     points: list[dict[str, Value]] = [
         {"param_storage_provider": name, "param_catalog_provider": name, "param_workload_w_rate": rate}
         for name in ("s3x", "s3")
@@ -292,7 +292,7 @@ def test_latencies_have_a_unit() -> None:
     assert phrases.name_value("param_catalog_commit_sigma", 0.5) == "catalog commit sigma = 0.5"
 
 
-def test_of_too_many_configurations_some_are_drawn_the_best_and_the_worst_among_them() -> None:
+def test_the_best_and_the_worst_of_many_configurations_are_drawn() -> None:
     import pyarrow as pa
 
     count = 3 * MOST_SERIES
@@ -325,7 +325,7 @@ def test_every_key_of_a_class_is_reported_with_the_name_of_the_class(column: str
     assert phrases.name_parameter(column) == expected
 
 
-def test_values_are_reported_as_what_they_mean() -> None:
+def test_values_have_readable_names() -> None:
     assert phrases.name_value("param_catalog_workers", 0) == "no queue"
     assert phrases.name_value("param_catalog_workers", 4) == "catalog workers = 4"
     assert phrases.name_value("param_failures_lost_answer", 0.05) == "lost responses = 0.05"

@@ -56,7 +56,7 @@ def test_in_short_no_difference_is_a_power_of_ten(metric: str, difference: float
     assert format_signed_change(metric, found) == answer
 
 
-def test_what_cannot_be_told_is_reported_with_the_seeds_that_it_takes() -> None:
+def test_an_insignificant_difference_is_reported_with_the_seeds_needed() -> None:
     found = Difference(10.0, 10.5, 0.5, 0.9, 1.05, 0.1, 5, 5, paired=True)
     seeds = estimate_seeds_needed(found)
     expected = f"no significant difference; about {seeds} seeds are needed to detect a difference of 0.5/s"

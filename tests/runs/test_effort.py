@@ -64,7 +64,7 @@ def test_a_small_study_is_estimated_without_measuring(monkeypatch: pytest.Monkey
     measure_for(estimate_effort(document(0.1)))
 
 
-def test_what_was_measured_is_kept(cache: Path) -> None:
+def test_the_measured_speed_is_stored(cache: Path) -> None:
     found = measure_speed()
     assert is_measured()
     assert speed_of_this_machine() == found

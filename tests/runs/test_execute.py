@@ -70,7 +70,7 @@ def test_a_link_does_not_lead_out_of_the_output_directory(tmp_path: Path) -> Non
         run_experiment(checked(overrides={"simulation.output_path": "sub/results.parquet"}), root=tmp_path / "out")
 
 
-def test_without_a_label_all_lies_beside_the_output_path(tmp_path: Path) -> None:
+def test_files_without_a_label_are_beside_the_output_path(tmp_path: Path) -> None:
     finished = run_experiment(checked(overrides={"simulation.output_path": "sub/out.parquet"}), root=tmp_path, trace=True)
     assert finished.files.results == tmp_path / "sub" / "out.parquet"
     assert files(tmp_path) == {
@@ -98,7 +98,7 @@ def test_the_summary_counts_the_rows(tmp_path: Path) -> None:
     assert summary["total"]["transactions"] == finished.rows
 
 
-def test_provenance_says_how_the_run_came_about(tmp_path: Path) -> None:
+def test_provenance_describes_the_run(tmp_path: Path) -> None:
     document = labelled()
     finished = run_experiment(document, root=tmp_path, seed=11)
     provenance = strict(finished.files.provenance.read_text())
@@ -176,7 +176,7 @@ def test_the_seed_is_not_in_the_written_configuration(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("label", ["exp", None])
-def test_profiles_of_ones_own_are_copied_beside(label: str | None, tmp_path: Path) -> None:
+def test_profile_files_are_copied_to_the_experiment(label: str | None, tmp_path: Path) -> None:
     """Two of the same name, one for the tables and one for the catalog, stay apart; a repeat needs neither of them."""
     overrides: dict[str, Any] = {} if label is None else {"experiment.label": label}
     for number, section in enumerate(("storage", "catalog")):
@@ -213,7 +213,7 @@ def test_a_trace_has_the_events_of_the_run(tmp_path: Path) -> None:
     assert trace.column("time_ms").to_pylist() == sorted(trace.column("time_ms").to_pylist())
 
 
-def test_a_traced_run_is_reported_to_be_one_of_the_reference_engine(tmp_path: Path) -> None:
+def test_a_traced_run_uses_the_reference_engine(tmp_path: Path) -> None:
     """Whatever ``auto`` would have chosen without a trace."""
     traced = run_experiment(labelled(simulation__engine="auto"), root=tmp_path, trace=True)
     assert traced.provenance["engine"] == "reference"
@@ -230,7 +230,7 @@ def test_a_run_without_arrivals_is_a_run(tmp_path: Path) -> None:
     assert strict(finished.files.summary.read_text())["by_class_and_operation"] == []
 
 
-def test_drained_transactions_finish_and_none_is_dropped(tmp_path: Path) -> None:
+def test_all_drained_transactions_finish(tmp_path: Path) -> None:
     cut = run_experiment(labelled(), root=tmp_path)
     drained = run_experiment(labelled(simulation__drain=True), root=tmp_path)
     assert cut.summary["total"]["in_flight"] > 0 == drained.summary["total"]["in_flight"]
@@ -278,7 +278,7 @@ def test_results_appear_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert files(tmp_path) == set()
 
 
-def test_files_of_a_run_are_where_the_layout_says() -> None:
+def test_files_of_a_run_are_at_the_paths_of_the_layout() -> None:
     files = place_run(prepare_run(labelled(), seed=42), Path("experiments"))
     experiment = Path("experiments") / f"exp-{compute_experiment_hash(labelled())}"
     assert files.results == experiment / "42" / "results.parquet"

@@ -45,7 +45,7 @@ PROFILE = "read = { fixed_ms = 5.0 }\nwrite = { fixed_ms = 6.0 }\ncas = { fixed_
         ("experiment.label", "named"),
     ],
 )
-def test_what_does_not_change_results_is_not_in_the_hash(key: str, value: Any) -> None:
+def test_keys_without_an_effect_on_results_are_not_in_the_hash(key: str, value: Any) -> None:
     assert compute_experiment_hash(checked(RICH, {key: value})) == compute_experiment_hash(checked(RICH))
 
 
@@ -144,7 +144,7 @@ def test_a_profile_counts_by_its_content_and_not_by_its_path(tmp_path: Path) -> 
         assert hash_of("floored.toml", "min_latency_ms = 1.0\n" + PROFILE, section) != one
 
 
-def test_parameters_are_plain_and_free_of_what_does_not_count() -> None:
+def test_parameters_contain_only_hashed_keys() -> None:
     tree = parameters(checked(RICH, {"experiment.label": "x"}))
     assert "experiment" not in tree
     assert set(tree["simulation"]) == {"duration_ms", "drain"}

@@ -15,7 +15,7 @@ def effort(cpu_seconds: float = 1.0, disk_bytes: float = 1.0) -> Any:
     return SimpleNamespace(cpu_seconds=cpu_seconds, disk_bytes=disk_bytes)
 
 
-def test_what_fits_meets_no_objection(tmp_path: Path) -> None:
+def test_small_work_has_no_objection(tmp_path: Path) -> None:
     assert list(objections(effort(), tmp_path, 2)) == []
 
 

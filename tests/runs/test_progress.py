@@ -41,7 +41,7 @@ def test_time_that_is_left_goes_by_the_effort_since_the_start(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("writer", "state"), [("", "running"), ("00000000-1-1", "running")])
-def test_of_another_machine_nothing_is_known(tmp_path: Path, writer: str, state: str) -> None:
+def test_progress_of_another_machine_is_unknown(tmp_path: Path, writer: str, state: str) -> None:
     assert progress_of(tmp_path, study(writer), STARTED).state == state
 
 

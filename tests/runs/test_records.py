@@ -25,7 +25,7 @@ def test_a_record_is_read_as_it_was_written(run: Path) -> None:
     assert record["experiment_hash"] == run.parent.name.rpartition("-")[2]
 
 
-def test_a_record_whose_checksum_does_not_match_is_damaged(run: Path) -> None:
+def test_a_record_with_a_wrong_checksum_is_damaged(run: Path) -> None:
     path = run / "provenance.json"
     record = json.loads(path.read_text())
     record["parameters"]["catalog"]["num_tables"] = 7
@@ -50,7 +50,7 @@ def test_versions_of_libraries_are_a_table_of_texts(run: Path, value: Any) -> No
 
 
 @pytest.mark.parametrize("value", [["a"], 3, "x; rm -rf ~", "$(reboot)", "--all", "a\nb"])
-def test_a_commit_that_none_is_is_damage(run: Path, value: Any) -> None:
+def test_an_invalid_git_commit_is_damage(run: Path, value: Any) -> None:
     """A report tells its reader to check the commit out by a command."""
     change_record(run, git_commit=value)
     with pytest.raises(RecordError, match=r"provenance\.json: `git_commit"):

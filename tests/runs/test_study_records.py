@@ -60,7 +60,7 @@ def test_the_kept_file_repeats_the_study_from_anywhere(tmp_path: Path) -> None:
     assert is_living("00000000-1-1") is None
 
 
-def test_the_short_form_is_repeated_as_such(tmp_path: Path) -> None:
+def test_a_quick_study_is_repeated_with_quick(tmp_path: Path) -> None:
     sweep = study(tmp_path, quick=True)
     keep_study(tmp_path / "out", sweep, plan_sweep(sweep))
     (record,) = read_studies(tmp_path / "out")
@@ -80,7 +80,7 @@ def test_results_are_found_by_the_plan(tmp_path: Path) -> None:
     assert all(path.exists() for path in record.results(root))
 
 
-def test_a_new_name_reaches_what_was_run_under_the_old_one(tmp_path: Path) -> None:
+def test_a_renamed_scenario_keeps_its_runs(tmp_path: Path) -> None:
     sweep, root = study(tmp_path / "here"), tmp_path / "out"
     (point, _) = plan_sweep(sweep).points
     complete_run(point.document, 2, root, point.experiment)

@@ -37,7 +37,7 @@ def written(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_tables_are_read_with_what_they_are_of(written: Path) -> None:
+def test_tables_are_read_with_their_inventory(written: Path) -> None:
     assert read_tables(written) == {view: pa.table({"x": [1]}) for view in METRICS_TABLES}
     assert read_state(written) == {"of": "this"}
 

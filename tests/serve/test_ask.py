@@ -63,7 +63,7 @@ def test_the_page_names_the_day_of_a_limit(tmp_path: Path) -> None:
     assert "metadata.json reaches the limit of 6 kB on day 1. Expire snapshots earlier." in answer.warnings
 
 
-def test_one_seed_is_what_run_says(client: Client, tmp_path: Path) -> None:
+def test_one_seed_equals_endive_run(client: Client, tmp_path: Path) -> None:
     events = client.ask(small())
     file = tmp_path / "live.toml"
     file.write_text(events[0]["toml"], encoding="utf-8")
@@ -71,7 +71,7 @@ def test_one_seed_is_what_run_says(client: Client, tmp_path: Path) -> None:
     assert_as_run(answers(events)[0], run)
 
 
-def test_a_against_b_is_what_compare_says(client: Client, tmp_path: Path) -> None:
+def test_a_against_b_equals_endive_compare(client: Client, tmp_path: Path) -> None:
     a, b = small(), small(transaction__retry=0)
     events = client.ask(b, a=a)
     for name, tree in (("a", a), ("b", b)):
@@ -102,7 +102,7 @@ def test_a_pinned_configuration_without_a_common_window_is_not_compared(client: 
     assert answers(events)[-1]["final"]
 
 
-def test_what_is_wrong_is_reported_at_its_key(client: Client) -> None:
+def test_errors_are_reported_at_their_key(client: Client) -> None:
     status, events = client.post("/api/ask", tree=small(transaction__retry=-1, storage__provder="s3"))
     assert status == 422
     problems = {each["key"]: each["message"] for each in events[0]["problems"]}
@@ -111,7 +111,7 @@ def test_what_is_wrong_is_reported_at_its_key(client: Client) -> None:
 
 
 @pytest.mark.parametrize("duration", ["4000d", 1e15])
-def test_what_would_take_an_hour_is_refused_with_the_estimate(client: Client, duration: Any) -> None:
+def test_a_long_request_is_rejected_with_its_estimate(client: Client, duration: Any) -> None:
     status, events = client.post("/api/ask", tree=small(simulation__duration_ms=duration))
     assert status == 422
     assert "a run would take about" in events[0]["error"]
@@ -145,7 +145,7 @@ def test_a_long_run_is_first_answered_by_a_shorter_one(client: Client) -> None:
     assert first["window_ms"][2] < 4 * 24 * 3_600_000.0
 
 
-def test_a_choice_leaves_out_what_it_makes_useless(client: Client) -> None:
+def test_a_choice_removes_keys_without_effect(client: Client) -> None:
     tree = small(catalog__type="cas", catalog__workers=4)
     status, _ = client.post("/api/ask", tree=tree)
     assert status == 422
@@ -154,7 +154,7 @@ def test_a_choice_leaves_out_what_it_makes_useless(client: Client) -> None:
     assert "workers" not in events[0]["tree"]["catalog"]
 
 
-def test_what_is_written_as_toml_is_read(client: Client) -> None:
+def test_written_toml_is_read_back(client: Client) -> None:
     written = {"workload.ingest.schedule": '[{ from = "0s", rate = 1.0 }]'}
     tree = small()
     del tree["workload"]["ingest"]["rate"]
@@ -182,7 +182,7 @@ def test_what_is_written_as_toml_is_read(client: Client) -> None:
     ],
     ids=range(14),
 )
-def test_requests_that_are_none_are_refused_in_a_sentence(client: Client, body: bytes) -> None:
+def test_invalid_requests_are_rejected(client: Client, body: bytes) -> None:
     answer = client.send("POST", "/api/ask", body)
     assert answer.status == 422
     assert answer.events[0]["error"]
@@ -190,7 +190,7 @@ def test_requests_that_are_none_are_refused_in_a_sentence(client: Client, body: 
 
 
 @pytest.mark.parametrize("metric", [[], {}, 3, "no_such_metric"])
-def test_a_goal_that_is_none_is_refused_in_a_sentence(client: Client, metric: Any) -> None:
+def test_an_invalid_goal_is_rejected(client: Client, metric: Any) -> None:
     status, events = client.post("/api/help", tree=small(), metric=metric)
     assert status == 422
     assert "Unknown goal" in events[0]["error"]
@@ -202,7 +202,7 @@ def test_files_that_no_configuration_of_the_user_names_are_not_read(client: Clie
     assert "not read" in events[0]["error"]
 
 
-def test_asking_anew_stops_what_was_asked_before(client: Client) -> None:
+def test_a_new_request_cancels_the_previous_one(client: Client) -> None:
     """The first answer ends as stopped, and its workers are free for the second."""
     slow = small(simulation__duration_ms="20h", workload__ingest__rate=8.0)
     with client.open("POST", "/api/ask", json.dumps({"tab": "one", "tree": slow})) as response:

@@ -81,7 +81,7 @@ def test_a_length_that_is_no_number_is_refused(length: str) -> None:
     assert answer.status_code == 413
 
 
-def test_every_answer_says_what_the_page_may_do(client: Client) -> None:
+def test_every_response_has_a_content_security_policy(client: Client) -> None:
     response = client.send("GET", "/")
     policy = response.headers["content-security-policy"]
     assert "default-src 'none'" in policy
@@ -103,7 +103,7 @@ def test_every_answer_says_what_the_page_may_do(client: Client) -> None:
         ("GET", "/api/starts/none"),
     ],
 )
-def test_what_is_not_there_is_reported_in_a_sentence(client: Client, method: str, path: str) -> None:
+def test_unknown_paths_are_reported(client: Client, method: str, path: str) -> None:
     status, data = sentence(client, method, path)
     assert status in (404, 405)
     assert data.endswith(".")

@@ -140,7 +140,7 @@ def test_everything_is_reached_by_the_tab_key_and_has_a_name(visit: Visit) -> No
     assert WRITERS.removeprefix("#") in reached
 
 
-def test_what_is_wrong_is_reported_at_its_field_and_mended(visit: Visit) -> None:
+def test_errors_appear_at_their_field_until_they_are_corrected(visit: Visit) -> None:
     visit.page.fill(WRITERS, "many")
     visit.answered()
     row = visit.page.locator("[data-row='workload.ingest.writers']").first
@@ -245,7 +245,7 @@ def test_nothing_is_wider_than_a_phone(browser: Browser, client: Client, scheme:
     page.close()
 
 
-def test_a_catalog_of_ones_own_is_named_and_its_numbers_are_moved(browser: Browser, tmp_path: Path) -> None:
+def test_a_custom_catalog_is_named_and_has_controls(browser: Browser, tmp_path: Path) -> None:
     page = browser.new_page()
     starts = Presets(own(tmp_path), tmp_path, examples_folder(), code=True)
     with serving_in_background(starts, tmp_path, workers=1) as (address, _):
@@ -302,7 +302,7 @@ def test_a_server_that_ends_is_reported_and_waited_for(browser: Browser, tmp_pat
     page.close()
 
 
-def test_a_server_that_is_killed_is_reported_what_was_shown_is_marked_and_its_workers_end(browser: Browser, tmp_path: Path) -> None:
+def test_a_killed_server_is_reported_and_its_workers_end(browser: Browser, tmp_path: Path) -> None:
     page = browser.new_page()
     page.set_default_timeout(PATIENCE_MS)
     process = start("serve", str(shorter(tmp_path)), "--no-open", "--workers", "1", cwd=tmp_path)

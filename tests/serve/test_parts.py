@@ -108,7 +108,7 @@ def test_other_code_is_refused_at_its_key(started: tuple[Client, Presets], addre
     assert not (client.directory / "other.toml").exists()
 
 
-def test_a_server_that_was_not_asked_runs_none(started: tuple[Client, Presets], client: Client) -> None:
+def test_a_server_without_permission_runs_no_components(started: tuple[Client, Presets], client: Client) -> None:
     for written in ({}, {"parts.catalog.code": f"{client.directory}/x.py:X"}):
         tree = started[1].all[0].tree() if not written else small()
         status, data = client.post("/api/ask", tree=tree, written=written)

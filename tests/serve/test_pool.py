@@ -170,7 +170,7 @@ def test_a_rejected_configuration_keeps_its_problems(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("call", [WaitUntilStopped(), IgnoreStop()])
-def test_a_cancelled_token_ends_its_running_job_and_drops_the_waiting_ones(tmp_path: Path, call: Call[None]) -> None:
+def test_a_cancelled_token_ends_its_running_job_and_drops_waiting_jobs(tmp_path: Path, call: Call[None]) -> None:
     async def work(pool: Pool) -> None:
         assert await pool.submit(CancelToken(), 0, Double(1)) == 2
         token = CancelToken()

@@ -78,7 +78,7 @@ def test_the_change_that_mends_a_system_is_found(planted: str) -> None:
 
 
 @pytest.mark.parametrize("make", [nothing_is_wrong, pytest.param(two_ways_to_mend, marks=pytest.mark.slow)])
-def test_where_no_change_is_best_none_is_named(make: Callable[[random.Random], Any]) -> None:
+def test_no_change_is_named_if_none_is_best(make: Callable[[random.Random], Any]) -> None:
     tree = put(make(random.Random(3)), "simulation.duration_ms", "5min")
     best, sentence = with_pool(lambda pool: find_best(pool, tree))
     assert best == ""
@@ -97,7 +97,7 @@ def found(values: list[float], in_flight: int = 0) -> MetricValues:
     return MetricValues(dict(enumerate(values)), value(sum(values) / len(values)), 10_000, in_flight)
 
 
-def test_a_difference_that_no_one_would_notice_is_no_win() -> None:
+def test_a_negligible_difference_is_not_an_improvement() -> None:
     ranked = rank(Goal("success_rate"), found([0.9] * 5), [tried("a", [0.903, 0.9031, 0.9029, 0.903, 0.9031])], 100.0)
     assert not ranked["clear"]
     assert "No clear winner" in ranked["sentence"]

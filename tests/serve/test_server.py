@@ -148,7 +148,7 @@ NAMES = {
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("path", ["/api/starts/", "/api/report/", "/report/", "/api/", "/"])
-def test_names_that_are_not_there_are_refused(client: Client, path: str, name: str) -> None:
+def test_unknown_names_are_rejected(client: Client, path: str, name: str) -> None:
     if path + NAMES[name] == "/":
         return  # the page itself
     with connected(client) as connection:

@@ -84,7 +84,7 @@ class TestEveryDistribution:
 
 
 @pytest.mark.parametrize("distribution", FLOORED, ids=named)
-def test_what_would_fall_below_the_floor_is_the_floor(distribution: QuantileDistribution) -> None:
+def test_values_below_the_floor_are_raised_to_the_floor(distribution: QuantileDistribution) -> None:
     free = dataclasses.replace(distribution, min_latency_ms=0.0)  # type: ignore[type-var]
     grid = [(k + 0.5) / 1000 for k in range(1000)]
     values = [distribution.at(u) for u in grid]

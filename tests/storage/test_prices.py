@@ -12,7 +12,7 @@ from endive.storage.prices import PriceError, list_prices, load_prices
 STORE = "get_per_1000 = 1\nput_per_1000 = 2\nlist_per_1000 = 3\ndelete_per_1000 = 4\n"
 
 
-def test_a_file_replaces_what_it_names(tmp_path: Path) -> None:
+def test_a_file_of_prices_replaces_list_prices(tmp_path: Path) -> None:
     file = tmp_path / "prices.toml"
     file.write_text(f"[stores.s3]\n{STORE}[stores.mine]\n{STORE}[service]\nrequest_per_1000 = 0.001\n")
     prices = load_prices(file)
@@ -24,7 +24,7 @@ def test_a_file_replaces_what_it_names(tmp_path: Path) -> None:
     assert prices.service_request == 0.001
 
 
-def test_each_list_price_says_where_and_when_it_was_read() -> None:
+def test_each_list_price_has_a_source_and_a_date() -> None:
     stores = list_prices().stores
     assert set(stores) == {"s3", "s3x", "gcp", "azure"}
     for name, store in stores.items():
@@ -68,7 +68,7 @@ def test_another_currency_stands_alone(tmp_path: Path) -> None:
         ("[stores", "the price table cannot be read"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, text: str, answer: str) -> None:
+def test_invalid_prices_are_reported(tmp_path: Path, text: str, answer: str) -> None:
     file = tmp_path / "prices.toml"
     file.write_text(text)
     with pytest.raises(PriceError) as caught:
@@ -77,6 +77,6 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, answer: str) -> None:
     assert answer in str(caught.value)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_of_prices_is_reported(tmp_path: Path) -> None:
     with pytest.raises(PriceError, match="no such file"):
         load_prices(tmp_path / "none.toml")

@@ -14,7 +14,7 @@ EVIDENCE = ("https://", "VLDB", "assumption", "data not published", "by definiti
 
 
 @pytest.mark.parametrize("path", PROFILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_each_part_of_a_source_can_be_looked_up_or_is_an_assumption(path: Path) -> None:
+def test_each_source_has_a_reference_or_is_an_assumption(path: Path) -> None:
     parts = tomllib.loads(path.read_text())["source"].split("; ")
     assert [part for part in parts if "as in set" in part] == []
     assert any(word in part for part in parts for word in EVIDENCE)

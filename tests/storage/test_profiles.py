@@ -237,7 +237,7 @@ class TestErrors:
             load_profile(path)
         assert str(raised.value).startswith(f"{path}: the latency profile cannot be read")
 
-    def test_a_file_that_is_not_there_is_refused_by_name(self, tmp_path: Path) -> None:
+    def test_a_missing_profile_is_an_error_with_its_name(self, tmp_path: Path) -> None:
         path = tmp_path / "nowhere.toml"
         with pytest.raises(ProfileError) as raised:
             load_profile(path)

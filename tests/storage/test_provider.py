@@ -57,7 +57,7 @@ OPERATIONS: dict[str, Callable[[StorageProvider], Generator[float, None, Storage
 
 @pytest.mark.parametrize(("profile_set", "name"), PROVIDERS)
 class TestBuiltinProviders:
-    def test_flags_say_what_the_store_supports(self, profile_set: str, name: str) -> None:
+    def test_flags_equal_the_operations_of_the_store(self, profile_set: str, name: str) -> None:
         published = PUBLISHED[profile_set][name]
         provider = provider_of(profile_set, name)
         assert provider.name == name
@@ -67,7 +67,7 @@ class TestBuiltinProviders:
         assert provider.supports_tail_append == published.tail_append
 
     @pytest.mark.parametrize("operation", OPERATIONS)
-    def test_operations_work_exactly_where_the_flags_say_so(self, profile_set: str, name: str, operation: str) -> None:
+    def test_unsupported_operations_raise_an_error(self, profile_set: str, name: str, operation: str) -> None:
         provider = provider_of(profile_set, name)
         supported = getattr(provider, f"supports_{operation}", True)
         if not supported:

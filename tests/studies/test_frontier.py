@@ -66,7 +66,7 @@ def ask(path: Path, overrides: dict[str, Any] | None = None, **asked: Any) -> Qu
     return read_question(path, frontier_options({**ASKED, **named}), overrides or {})
 
 
-def test_a_search_begins_with_what_the_configuration_has(config: Path) -> None:
+def test_a_search_starts_at_the_configured_value(config: Path) -> None:
     search = ask(config).search
     assert (search.start, search.lowest, search.highest) == (4.0, 4.0 / 1024.0, 4096.0)
     assert (search.tolerance, search.seeds, search.max_seeds, search.whole) == (0.05, 5, 40, False)
@@ -127,7 +127,7 @@ def test_keys_of_whole_numbers_stay_whole(config: Path) -> None:
         ({"until": None}, "--until is required"),
     ],
 )
-def test_what_is_wrong_is_reported(config: Path, asked: dict[str, Any], message: str) -> None:
+def test_invalid_values_are_reported(config: Path, asked: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as error:
         ask(config, **asked)
     assert message in str(error.value)
@@ -159,7 +159,7 @@ def test_a_quick_study(tmp_path: Path, config: Path) -> None:
         read_question(config, frontier_options(ASKED), {}, quick=True)
 
 
-def test_a_wrong_study_says_what_is_wrong(tmp_path: Path) -> None:
+def test_an_invalid_study_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text(STUDY.replace("seeds = 3", "seed = 3"))
     with pytest.raises(ConfigError, match=r"frontier\.seed: unknown key; did you mean .seeds"):

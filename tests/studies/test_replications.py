@@ -48,7 +48,7 @@ def test_the_metrics_are_those_of_the_pipeline(tmp_path: Path, options: MetricsO
     assert len(rows) == 7
 
 
-def test_what_was_run_is_found_again(tmp_path: Path) -> None:
+def test_stored_runs_are_reused(tmp_path: Path) -> None:
     first = Replications(tmp_path, MetricsOptions())
     one = first.measure(document(), [2, 0, 1])
     assert [run.seed for run in one] == [2, 0, 1]

@@ -157,7 +157,7 @@ def test_neighbours_differ_in_one_setting(tmp_path: Path) -> None:
     assert question.simpler(first) == [TODAY]
 
 
-def test_what_to_paste(tmp_path: Path) -> None:
+def test_settings_are_formatted_for_their_destination(tmp_path: Path) -> None:
     question = ask(tmp_path, "success", "success(compaction) >= 99%")
     point = {
         "retry": 16,

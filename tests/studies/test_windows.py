@@ -22,12 +22,12 @@ def test_scenarios_at_the_same_load_are_compared() -> None:
     assert compared_experiments(experiments) == [["today-1", "more-1"], ["today-9", "more-9"]]
 
 
-def test_experiments_without_scenarios_stand_alone() -> None:
+def test_experiments_without_scenarios_have_their_own_window() -> None:
     experiments = {"a": experiment("a", {"param_retry": 4}), "b": experiment("b", {"param_retry": 20})}
     assert compared_experiments(experiments) == [["a"], ["b"]]
 
 
-def test_scenarios_of_different_lengths_stand_alone() -> None:
+def test_scenarios_of_different_lengths_have_their_own_windows() -> None:
     experiments = {
         "long": experiment("long", {SCENARIO_COLUMN: "long"}),
         "short": experiment("short", {SCENARIO_COLUMN: "short"}, DURATION_MS / 2.0),

@@ -222,7 +222,7 @@ def restarting(max_restarts: int, conflicts: int) -> tuple[TransactionResult, CA
 
 
 @pytest.mark.parametrize("conflicts", [0, 1, 2])
-def test_d4_restart_starts_the_application_again_and_pays_its_runtime_anew(conflicts: int) -> None:
+def test_d4_a_restart_repeats_the_runtime(conflicts: int) -> None:
     result, catalog = restarting(max_restarts=2, conflicts=conflicts)
     assert (result.status, result.restarts, result.real_conflicts) == (TransactionStatus.COMMITTED, conflicts, conflicts)
     assert result.runtime_ms == (conflicts + 1) * RUNTIME
@@ -240,7 +240,7 @@ def test_d4_after_the_last_restart_a_real_conflict_aborts(max_restarts: int) -> 
     assert result.runtime_ms == (max_restarts + 1) * RUNTIME
 
 
-def test_d4_a_restarted_operation_has_its_retries_anew() -> None:
+def test_d4_a_restart_resets_the_retries() -> None:
     catalog = cas_catalog()
     round_ms = FIRST_FAILURE + CATALOG_READ + LIST_READ
     others = {WHILE_IT_WORKS + i * round_ms: partial(commit_to, catalog, 0) for i in range(2)}
@@ -385,7 +385,7 @@ def test_d7_the_wait_comes_between_the_failure_and_the_next_attempt_s_first_read
     assert result.manifest_list_reads == 2 + 2
 
 
-def test_d7_backoff_is_off_unless_asked_for() -> None:
+def test_d7_backoff_is_off_by_default() -> None:
     catalog = cas_catalog()
     result = run_transaction(overwrite(), catalog, meanwhile=commits(catalog, 0))
     assert (result.total_retries, result.backoff_ms) == (1, 0.0)
@@ -636,14 +636,14 @@ def test_catalog_and_storage_draw_from_streams_of_their_own() -> None:
 # -- an attempt after an overlap ---------------------------------------------------------------------------------------------------
 
 
-def test_an_attempt_makes_anew_the_manifests_of_the_tables_that_overlapped_and_no_others() -> None:
+def test_an_attempt_rewrites_only_manifests_of_overlapping_tables() -> None:
     catalog = cas_catalog(3)
     txn = FastAppendTransaction(1, 0.0, RUNTIME, frozenset({0, 1, 2}))
     result = run_transaction(txn, catalog, meanwhile=commits(catalog, 1))
     assert manifest_io(result) == (3 + 1, 3 + 1, 0, 3 + 1)
 
 
-def test_metadata_that_is_not_inlined_is_written_anew_for_the_tables_that_overlapped() -> None:
+def test_metadata_files_are_rewritten_only_for_overlapping_tables() -> None:
     catalog = cas_catalog(3)
     txn = FastAppendTransaction(1, 0.0, RUNTIME, frozenset({0, 1, 2}))
     policy = CommitPolicy(table_metadata_inlined=False)
@@ -663,7 +663,7 @@ class _Lavish(FastAppendTransaction):
         return ConflictCost(manifest_list_reads=1, manifest_file_writes=7, manifest_list_writes=3)
 
 
-def test_of_a_cost_of_ones_own_the_share_of_the_tables_is_paid_rounded_up() -> None:
+def test_a_custom_cost_is_scaled_to_the_overlapping_tables_and_rounded_up() -> None:
     catalog = cas_catalog(3)
     result = run_transaction(_Lavish(1, 0.0, RUNTIME, frozenset({0, 1, 2})), catalog, meanwhile=commits(catalog, 1))
     assert manifest_io(result) == (1 + 1, 3 + 1, 0, 7 + 3)

@@ -38,7 +38,7 @@ def run(engine: Engine, failures: Tree, catalog: Tree | None = None, path: str =
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("on_unknown", ["check", "retry", "idempotency_key"])
-def test_what_is_installed_is_what_the_rows_say(engine: Engine, on_unknown: str) -> None:
+def test_rows_account_for_all_installed_commits(engine: Engine, on_unknown: str) -> None:
     rows, counters = run(engine, {"lost_answer": 0.3, "client_crash": 0.05, "on_unknown": on_unknown})
     committed = rows[rows.status == "committed"]
     unknown = rows[(rows.status == "aborted") & (rows.installs > 0)]
@@ -51,7 +51,7 @@ def test_what_is_installed_is_what_the_rows_say(engine: Engine, on_unknown: str)
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("path", "requests"), [("endive", 5), ("iceberg", 6), ("pyiceberg", 5)])
-def test_an_operation_succeeds_if_none_of_its_requests_fails_for_good(engine: Engine, path: str, requests: int) -> None:
+def test_an_operation_succeeds_if_none_of_its_requests_fails_permanently(engine: Engine, path: str, requests: int) -> None:
     """Requests before the commit has taken effect: loads, a manifest, a manifest list read and written, the commit."""
     rows, _ = run(engine, {"fatal_error": 0.05}, service(num_tables=300), path)
     assert set(rows.abort_reason.dropna()) == {"request_failed"}
@@ -175,7 +175,7 @@ def test_google_s_store_takes_one_commit_a_second(engine: Engine) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kind", ["service", "cas"])
-def test_metadata_beyond_the_limit_fails_for_good_and_the_run_says_when(engine: Engine, kind: str) -> None:
+def test_metadata_beyond_the_limit_fails_and_the_time_is_recorded(engine: Engine, kind: str) -> None:
     catalog: Tree = {"metadata_limit_bytes": 2_000 + 1_100 * 51}
     catalog |= service(num_tables=1) if kind == "service" else {"type": "cas"}
     rows, counters = run(engine, {"request_error": 0.0}, catalog)
@@ -237,7 +237,7 @@ def test_contradicting_keys_of_a_service_are_refused(catalog: Tree, message: str
         config_of(tree)
 
 
-def test_a_commit_that_is_sent_again_relies_on_what_its_client_saw() -> None:
+def test_a_resent_commit_relies_on_the_state_read_by_its_client() -> None:
     """A server that applied the commit to a later state, and rejected it for its size, detects that the table has moved again."""
     table = {"T_TABLE_METADATA": {"read": {"mean": 3.0, "stddev": 0.0}, "write": {"mean": 3.0, "stddev": 0.0}}}
     assert_engines_agree(

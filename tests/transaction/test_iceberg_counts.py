@@ -128,7 +128,7 @@ def test_an_operation_that_removes_files_reads_every_delete_manifest_once() -> N
         ("merge_append", {}, "overwrite", False),
     ],
 )
-def test_what_is_a_real_conflict_depends_on_both_operations(name: str, settings: dict[str, Any], others: str, real: bool) -> None:
+def test_a_real_conflict_depends_on_both_operations(name: str, settings: dict[str, Any], others: str, real: bool) -> None:
     model = TableModel(manifests=3, snapshots=5)
     result = play(operation(name, OWN, **settings), "iceberg", model, operation(others, OWN), COMMITS).result
     assert (result.abort_reason == "validation_exception") is real

@@ -109,6 +109,6 @@ def test_engines_and_histories_agree_under_contention() -> None:
         ),
     ],
 )
-def test_what_contradicts_several_commits_is_an_error(keys: str, key: str, message: str) -> None:
+def test_invalid_keys_of_jobs_are_errors(keys: str, key: str, message: str) -> None:
     path = "" if "commit_path" in keys else 'commit_path = "iceberg"\n'
     assert message in problems(f"[transaction]\n{path}{keys}")[key]

@@ -160,7 +160,7 @@ def test_a_reader_reads_works_and_is_done(num_tables: int) -> None:
     assert catalog.seq == 1
 
 
-def test_a_reader_reads_table_metadata_that_is_not_inlined_and_writes_none() -> None:
+def test_a_reader_reads_table_metadata_and_writes_no_files() -> None:
     txn = ReadOnlyTransaction(1, 0.0, RUNTIME, frozenset(), tables_read=frozenset({0, 2}))
     result = run_transaction(txn, cas_catalog(3), policy=CommitPolicy(table_metadata_inlined=False))
     assert (result.metadata_reads, result.metadata_writes) == (2, 0)
@@ -365,7 +365,7 @@ def test_retries_begun_count_in_flight() -> None:
 # -- events -----------------------------------------------------------------------------------------------------------------------
 
 
-def test_the_trace_tells_each_step_when_it_is_finished() -> None:
+def test_the_trace_contains_each_finished_step() -> None:
     catalog = cas_catalog()
     txn = ValidatedOverwriteTransaction(7, 0.0, RUNTIME, frozenset({0}))
     events: list[TraceEvent] = []
@@ -399,7 +399,7 @@ def test_the_trace_tells_each_step_when_it_is_finished() -> None:
     ]
 
 
-def test_the_trace_tells_conflicts_that_are_none() -> None:
+def test_the_trace_contains_retries_without_a_conflict() -> None:
     catalog = cas_catalog(2)
     events: list[TraceEvent] = []
     run_transaction(fast_append(), catalog, trace=events.append, meanwhile={50.0: lambda: commit_to(catalog, 1)})
@@ -412,7 +412,7 @@ def test_the_trace_tells_conflicts_that_are_none() -> None:
     ]
 
 
-def test_the_trace_tells_restarts_and_the_reason_of_an_abort() -> None:
+def test_the_trace_contains_restarts_and_the_reason_of_an_abort() -> None:
     catalog = cas_catalog()
     txn = ValidatedOverwriteTransaction(7, 0.0, RUNTIME, frozenset({0}))
     events: list[TraceEvent] = []
@@ -482,7 +482,7 @@ class Compaction(Transaction):
         return ConflictCost(historical_ml_reads=2 * n_snapshots_behind, manifest_list_writes=1)
 
 
-def test_a_transaction_of_one_s_own_pays_its_own_costs() -> None:
+def test_a_custom_transaction_has_its_own_costs() -> None:
     catalog = cas_catalog()
     result = run_transaction(
         Compaction(1, 0.0, RUNTIME, frozenset({0})),
@@ -512,7 +512,7 @@ class EveryOther(ConflictDetector):
 
 
 @pytest.mark.parametrize("streams", [None, TransactionStreams(1)], ids=["unbound", "bound"])
-def test_a_detector_of_one_s_own_is_asked_once_for_each_overlap(streams: TransactionStreams | None) -> None:
+def test_a_custom_detector_is_called_once_for_each_overlap(streams: TransactionStreams | None) -> None:
     catalog, detector = cas_catalog(), EveryOther()
     txn = ValidatedOverwriteTransaction(5, 0.0, RUNTIME, frozenset({0}))
     steps = txn.execute(catalog, fixed_provider(), detector, streams=streams)
@@ -524,7 +524,7 @@ def test_a_detector_of_one_s_own_is_asked_once_for_each_overlap(streams: Transac
     assert (result.false_conflicts, result.real_conflicts) == (1, 1)
 
 
-def test_a_detector_of_one_s_own_is_not_asked_about_appends() -> None:
+def test_a_custom_detector_is_not_called_for_appends() -> None:
     catalog, detector = cas_catalog(), EveryOther()
     steps = fast_append().execute(catalog, fixed_provider(), detector)
     result = interleave([steps], meanwhile={50.0: partial(commit_to, catalog, 0)}).results[0]
@@ -539,7 +539,7 @@ class AnyChange(ValidatedOverwriteTransaction):
         return old_snapshot.seq != new_snapshot.seq
 
 
-def test_an_overlap_of_one_s_own_reads_the_list_of_each_snapshot_between() -> None:
+def test_a_custom_overlap_reads_the_list_of_each_concurrent_snapshot() -> None:
     catalog = CASCatalog(fixed_provider(), 1, (2,))
     others = {50.0 + i: partial(commit_to, catalog, 0, partitions={0: frozenset({1})}) for i in range(3)}
     txn = AnyChange(1, 0.0, RUNTIME, frozenset({0}), {0: frozenset({0})})
@@ -593,7 +593,7 @@ class Ramp(StorageProvider):
         raise UnsupportedOperationError(self.name)
 
 
-def test_a_store_of_one_s_own_serves_catalog_and_transaction() -> None:
+def test_a_custom_store_serves_catalog_and_transaction() -> None:
     store = Ramp(Stream(0))
     catalog = CASCatalog(store, 1, (1,))
     result = run_transaction(fast_append(), catalog, storage=store)
@@ -601,7 +601,7 @@ def test_a_store_of_one_s_own_serves_catalog_and_transaction() -> None:
     assert (result.catalog_read_ms, result.per_attempt_io_ms, result.catalog_commit_ms) == (1.0, 2.0 + 3.0 + 4.0, 5.0)
 
 
-def test_a_batch_on_a_store_of_one_s_own_takes_as_long_as_its_slowest() -> None:
+def test_a_batch_on_a_custom_store_takes_as_long_as_its_slowest_access() -> None:
     store = Ramp(Stream(0))
     txn = FastAppendTransaction(1, 0.0, RUNTIME, frozenset({0, 1, 2}))
     result = run_transaction(txn, InstantCatalog(3, (1, 1, 1)), storage=store, policy=CommitPolicy(max_parallel=2))
@@ -640,7 +640,7 @@ class Flaky(Catalog):
         return CommitResult(True, 6.0, 3)
 
 
-def test_a_catalog_of_one_s_own_needs_no_more_than_read_and_commit() -> None:
+def test_a_custom_catalog_needs_only_read_and_commit() -> None:
     catalog = Flaky(2)
     steps = fast_append().execute(catalog, fixed_provider(), NEVER_REAL, streams=TransactionStreams(1))
     latencies, result = spend(steps)

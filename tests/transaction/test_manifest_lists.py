@@ -138,7 +138,7 @@ def test_an_append_by_another_since_the_list_was_read_is_a_physical_failure() ->
     assert lists.end_of(0) == (2 * ENTRY, False)
 
 
-def test_an_append_by_another_before_the_list_was_read_is_none() -> None:
+def test_an_append_before_the_list_was_read_is_no_failure() -> None:
     lists = ManifestLists(1)
     result = run_transaction(
         fast_append(),
@@ -187,7 +187,7 @@ def test_a_provider_that_cannot_append_cannot_append_to_lists() -> None:
 # -- sealed lists -----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_list_that_was_seen_sealed_is_rewritten_before_the_append() -> None:
+def test_a_sealed_list_is_rewritten_before_the_append() -> None:
     lists = ManifestLists(1, seal_threshold_bytes=ENTRY)
     for offset in (0, ENTRY):
         lists.append(0, offset, ENTRY)
@@ -211,7 +211,7 @@ def test_a_list_sealed_since_it_was_read_refuses_the_entry_and_is_then_rewritten
     assert lists.counters == ManifestListCounters(2, 1, 1)
 
 
-def test_whoever_rewrites_second_finds_it_done_and_has_paid_all_the_same() -> None:
+def test_the_second_rewrite_of_a_sealed_list_is_paid_without_effect() -> None:
     lists = ManifestLists(1, seal_threshold_bytes=2 * ENTRY)
     for i in range(3):
         lists.append(0, i * ENTRY, ENTRY)

@@ -96,7 +96,7 @@ def test_only_an_overwrite_can_have_a_real_conflict_and_ends_by_it(cls: type[Tra
     assert txn.should_abort_on_real_conflict() is can_conflict
 
 
-def test_what_is_written_is_also_read() -> None:
+def test_written_tables_are_also_read() -> None:
     assert FastAppendTransaction(1, 0.0, 1.0, frozenset({2})).tables_read == {2}
     assert FastAppendTransaction(1, 0.0, 1.0, frozenset({2}), tables_read=frozenset({0})).tables_read == {0, 2}
 

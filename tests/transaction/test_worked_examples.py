@@ -180,7 +180,7 @@ MERGED = {
 }
 
 
-def test_with_a_log_a_real_conflict_is_merged_and_its_entry_appended_anew() -> None:
+def test_with_a_log_a_real_conflict_is_merged_and_its_entry_appended_again() -> None:
     catalog, lists = log_catalog(), ManifestLists(2)
     first, second = run_both(*on_partitions(P1, P1), catalog, lists, MERGING)
     assert (first.status, second.status) == (TransactionStatus.COMMITTED, TransactionStatus.COMMITTED)
@@ -195,7 +195,7 @@ def test_with_a_log_a_real_conflict_is_merged_and_its_entry_appended_anew() -> N
     assert catalog.log_offset() == 300
 
 
-def test_with_cas_a_real_conflict_is_merged_and_its_entry_appended_anew() -> None:
+def test_with_cas_a_real_conflict_is_merged_and_its_entry_appended_again() -> None:
     catalog, lists = cas_catalog(2), ManifestLists(2)
     _, second = run_both(*on_partitions(P1, P1), catalog, lists, MERGING)
     assert lists.counters == ManifestListCounters(manifest_append_physical_success=3)

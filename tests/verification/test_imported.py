@@ -40,7 +40,7 @@ def test_reports_are_those_of_the_commits(written: tuple[Path, Written]) -> None
     assert {report["operation"] for report in written[1].reports} <= {"append", "overwrite"}
 
 
-def test_what_is_reported_of_the_table_is_true(written: tuple[Path, Written], rows: dict[str, ImportedRow]) -> None:
+def test_import_reports_the_operations_of_the_table(written: tuple[Path, Written], rows: dict[str, ImportedRow]) -> None:
     answer = rows["what import says"].observed
     appends = next(text for text in answer["classes"] if text.startswith("append: fast_append"))
     # how arrivals look depends on how busy this machine is; ``make verify`` checks that on larger tables

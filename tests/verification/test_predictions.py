@@ -41,13 +41,13 @@ def test_the_counts_of_a_case_are_those_of_the_real_client(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in FOLLOWED if MEASURED[name]["error"] is not None])
-def test_a_case_that_ends_in_an_error_ends_so_in_the_simulator(name: str) -> None:
+def test_a_case_that_fails_in_the_client_fails_in_the_simulator(name: str) -> None:
     error = MEASURED[name]["error"].partition(":")[0]
     assert predict_counts(CASES[name]).result.abort_reason == ERRORS[error]
 
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - set(FOLLOWED)))
-def test_what_is_left_out_makes_a_difference(name: str) -> None:
+def test_unmodelled_cases_differ_from_the_simulator(name: str) -> None:
     reason = predict_counts(CASES[name]).result.abort_reason
     assert (MEASURED[name]["error"] is None) != (reason is None) or charged(name) != measured(name)
 

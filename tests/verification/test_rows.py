@@ -54,7 +54,7 @@ def test_bars_of_writers(attempts: float, success: float, within: bool, monkeypa
 
 
 @pytest.mark.parametrize(("success", "within"), [(0.5, True), (0.7, True), (0.8, False), (0.2, False)])
-def test_bar_of_victims_is_what_so_few_repetitions_leave_open(
+def test_the_tolerance_of_victims_follows_from_their_repetitions(
     success: float, within: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rows, "predict_victim", lambda case: replace(PREDICTED, success=success))

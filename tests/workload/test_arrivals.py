@@ -69,7 +69,7 @@ class TestWriters:
         assert sorted(four["t_submit"]) == sorted(five[five["client"] < 4]["t_submit"])
 
     @both_engines
-    def test_clients_of_a_closed_loop_have_numbers_and_others_have_none(self, engine: Engine) -> None:
+    def test_only_clients_of_a_closed_loop_have_numbers(self, engine: Engine) -> None:
         closed = frame_of(engine, run_of({"closed": {"clients": 3}}, duration_ms=500.0))
         assert set(closed["client"]) == {0, 1, 2}
         assert set(frame_of(engine, run_of({"rate": 5.0}))["client"]) == {-1}
@@ -203,7 +203,7 @@ class TestTrace:
         first, second = (frame_of(ENGINES[0], self.tree(each)) for each in (path, other))
         assert first.equals(second)
 
-    def test_it_is_reported_apart_by_what_it_holds(self, path: Path, tmp_path: Path) -> None:
+    def test_a_trace_is_identified_by_its_content(self, path: Path, tmp_path: Path) -> None:
         before = compute_experiment_hash(check_document(self.tree(path), "test"))
         moved = path.rename(tmp_path / "moved.csv")
         assert compute_experiment_hash(check_document(self.tree(moved), "test")) == before
@@ -240,7 +240,7 @@ class TestTrace:
             ("time_ms\nsoon\n", "row 1: time_ms must be"),
         ],
     )
-    def test_what_is_wrong_with_it_is_reported(self, tmp_path: Path, text: str, message: str) -> None:
+    def test_invalid_traces_are_reported(self, tmp_path: Path, text: str, message: str) -> None:
         path = tmp_path / "trace.csv"
         path.write_text(text)
         assert message in problems(f"[workload.w]\ntrace = '{path}'", over=_RUN)["workload.w.trace"]

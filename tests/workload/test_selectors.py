@@ -58,7 +58,7 @@ class TestZipf:
         assert selector_class().alpha == 1.5
         assert selector_class().write_fraction == 1.0
 
-    def test_later_picks_are_weighted_among_what_is_left(self) -> None:
+    def test_later_picks_are_weighted_among_the_remaining_items(self) -> None:
         n, p = 10_000, zipf_probabilities(4, 1.2)
         expected = {(i, j): p[i] * p[j] / (1.0 - p[i]) for i, j in permutations(range(4), 2)}
         selector, rng = ZipfTableSelector(1.2, write_fraction=0.5), Stream(run_key(2))
@@ -106,9 +106,7 @@ SELECTORS: list[Selector] = [
 class TestAnySelector:
     @settings(max_examples=300)
     @given(st.sampled_from(SELECTORS), st.integers(1, 30), st.integers(1, 30), st.integers(0, 2**32))
-    def test_picks_are_without_replacement_in_range_and_what_is_written_is_read(
-        self, selector: Selector, n: int, total: int, seed: int
-    ) -> None:
+    def test_picks_are_distinct_and_written_items_are_read(self, selector: Selector, n: int, total: int, seed: int) -> None:
         read, written = selector.select(n, total, Stream(run_key(seed)))
         assert len(read) == min(n, total)
         assert read <= set(range(total))
@@ -138,14 +136,14 @@ class TestWriteFraction:
         ("n", "fraction", "expected"),
         [(1, 1.0, 1), (4, 1.0, 4), (4, 0.5, 2), (5, 0.5, 3), (4, 0.1, 1), (1, 0.1, 1), (10, 0.34, 3), (10, 0.35, 4)],
     )
-    def test_the_written_ones_are_the_nearest_whole_number_but_at_least_one(self, n: int, fraction: float, expected: int) -> None:
+    def test_the_number_of_written_items_is_rounded_and_at_least_one(self, n: int, fraction: float, expected: int) -> None:
         assert written_count(n, fraction) == expected
         read, written = ZipfTableSelector(1.0, fraction).select(n, 20, Stream(run_key(7)))
         assert (len(read), len(written)) == (n, expected)
 
     @pytest.mark.parametrize("fraction", [0.0, -0.5, 1.01, float("nan")])
     @pytest.mark.parametrize("selector_class", ZIPF)
-    def test_what_is_no_fraction_is_refused(
+    def test_invalid_fractions_are_rejected(
         self, selector_class: type[ZipfTableSelector] | type[ZipfPartitionSelector], fraction: float
     ) -> None:
         with pytest.raises(ValueError, match="write_fraction"):
@@ -166,6 +164,6 @@ def test_partitions_are_selected_by_the_names_of_the_interface(selector: Partiti
 
 @pytest.mark.parametrize("alpha", [-0.1, float("nan"), float("inf")])
 @pytest.mark.parametrize("make", [ZipfTableSelector, ZipfPartitionSelector, ZipfCount])
-def test_an_exponent_that_is_none_is_refused_at_once(make: Callable[[float], object], alpha: float) -> None:
+def test_invalid_exponents_are_rejected(make: Callable[[float], object], alpha: float) -> None:
     with pytest.raises(ValueError, match="alpha"):
         make(alpha)

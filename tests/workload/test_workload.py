@@ -118,7 +118,7 @@ class TestGenerate:
         assert reseeded.seed == 8
         assert [facts(txn) for _, txn in islice(reseeded.generate(), 50)] == [facts(txn) for txn in transactions(config, 50, 8)]
 
-    def test_a_workload_without_a_seed_tells_the_one_it_made_up(self) -> None:
+    def test_a_workload_without_a_seed_exposes_its_random_seed(self) -> None:
         config = config_of(INGEST)
         workload = Workload(config)
         made = [facts(txn) for _, txn in islice(workload.generate(), 50)]
@@ -185,11 +185,11 @@ class TestConfig:
             (lambda: replace(INGEST, operations={FastAppendTransaction: 0.0}), "ingest.*weight"),
         ],
     )
-    def test_what_cannot_be_is_refused(self, make: Callable[[], object], message: str) -> None:
+    def test_invalid_classes_are_rejected(self, make: Callable[[], object], message: str) -> None:
         with pytest.raises(ValueError, match=message):
             make()
 
-    def test_tables_are_of_one_group_unless_told_otherwise(self) -> None:
+    def test_tables_are_in_one_group_by_default(self) -> None:
         assert config_of(INGEST).groups == (0,) * 6
         assert replace(config_of(INGEST), table_groups=(1, 0, 1, 0, 0, 2)).groups == (1, 0, 1, 0, 0, 2)
 
@@ -214,7 +214,7 @@ class TestArrivals:
         assert len({source.next_delay_ms() for source in sources}) == 3
         assert len({source.make(0, 0.0)[0].runtime_ms for source in sources}) == 3
 
-    def test_more_clients_leave_the_first_ones_as_they_are(self) -> None:
+    def test_more_clients_do_not_change_the_first_ones(self) -> None:
         def work(clients: int) -> list[list[tuple[float, Facts]]]:
             closed = replace(INGEST, arrivals=ClosedArrivals(clients, ExponentialLatency(50.0)))
             sources = Workload(config_of(closed), 1).sources()
@@ -278,7 +278,7 @@ class TestTables:
         weights = np.array([1.0 / k**1.5 for k in range(1, 7)])
         assert stats.chisquare([counts[k] for k in range(1, 7)], 5000 * weights / weights.sum()).pvalue > 1e-4
 
-    def test_what_is_read_and_not_written_follows_from_the_write_fraction(self) -> None:
+    def test_the_number_of_read_partitions_follows_from_the_write_fraction(self) -> None:
         half = replace(BACKFILL, tables_per_txn=4, table_selector=ZipfTableSelector(1.0, write_fraction=0.5))
         for txn in transactions(config_of(half), 50):
             assert (len(txn.tables_read), len(txn.tables_written)) == (4, 2)
@@ -286,7 +286,7 @@ class TestTables:
 
 
 class TestPartitions:
-    def test_they_are_not_tracked_unless_asked_for(self) -> None:
+    def test_partitions_are_not_tracked_by_default(self) -> None:
         assert {txn.partitions_written for txn in transactions(config_of(BACKFILL), 20)} == {None}
 
     @pytest.mark.parametrize("mean", [1.0, 1.25, 2.5, 3.0, 4.75])
@@ -310,7 +310,7 @@ class TestPartitions:
             assert txn.partitions_written is not None
             assert set(txn.partitions_written) == txn.tables_written
 
-    def test_they_exist_in_their_table(self) -> None:
+    def test_partitions_exist_in_their_table(self) -> None:
         config = WorkloadConfig(num_tables=3, partitions_per_table=(1, 4, 9), classes=(replace(BACKFILL, partitions_per_txn=6),))
         seen: dict[int, set[int]] = {0: set(), 1: set(), 2: set()}
         sizes: dict[int, set[int]] = {0: set(), 1: set(), 2: set()}
@@ -366,7 +366,7 @@ class TestCommonRandomNumbers:
             (replace(INGEST, max_retries=1, manifests_per_concurrent_commit=9.0), set()),
         ],
     )
-    def test_a_change_of_a_class_changes_only_what_it_must(self, changed: WorkloadClass, changes: set[str]) -> None:
+    def test_a_change_of_a_class_does_not_change_other_draws(self, changed: WorkloadClass, changes: set[str]) -> None:
         one = [facts(txn) for txn in transactions(config_of(INGEST), 200)]
         other = [facts(txn) for txn in transactions(config_of(changed), 200)]
         differing = {name for name in SHARED if [getattr(each, name) for each in one] != [getattr(each, name) for each in other]}
@@ -398,7 +398,7 @@ class TestCommonRandomNumbers:
 
 
 @pytest.mark.parametrize("weights", [(0.0, 0.0, 0.0), (1.0, -0.5, 0.0), (float("nan"), 1.0, 0.0)])
-def test_weights_that_say_nothing_are_refused_at_once(weights: tuple[float, float, float]) -> None:
+def test_weights_without_a_positive_value_are_rejected(weights: tuple[float, float, float]) -> None:
     fast, merge, overwrite = weights
     with pytest.raises(ValueError, match="weight"):
         WorkloadConfig(
