@@ -37,7 +37,7 @@ ANSWERS = (
     "tests/transaction/test_decisions.py",
     "tests/transaction/test_failures.py",
     "tests/catalog/test_service.py",
-    "tests/studies/test_truths.py",
+    "tests/studies/test_known_systems.py",
 )
 """Tests of known answers, the fastest first."""
 CONFIGURATIONS = 15

@@ -26,7 +26,7 @@ from endive.report.page import render_page
 from endive.report.sections import make_page
 from endive.report.study_data import Study
 from endive.simulation.columns import TIME_WORDS
-from tests.report.made_up import Point, kinds, made_up, page_with
+from tests.report.synthetic import Point, kinds, page_with, synthetic_study
 
 CHROMIUM = (
     os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -301,7 +301,7 @@ def test_axis_titles_fit_with_three_charts_in_a_row(browser: Browser, tmp_path: 
     points: list[Point] = [
         {"series": name, "x": x, **widths, **(slow if x > 2 else {})} for name in ("a", "b", "c") for x in (1.0, 2.0, 4.0)
     ]
-    study = made_up(points)
+    study = synthetic_study(points)
     figures = [build_commit_parts(study), build_time_parts(study)]
     assert all(figure.y.percent for figure in figures)
     file = tmp_path / "page.html"
@@ -317,7 +317,7 @@ def test_nothing_is_cut_when_a_phone_is_turned(browser: Browser, tmp_path: Path)
     means = {f"mean_{part}": 5_000.0 for part in TIME_WORDS}
     widths = {f"mean_{part}_hw": 50.0 for part in TIME_WORDS}
     longest: Point = {"series": "longer_waits", **means, "mean_t_backoff": 150_000.0, **widths}
-    study = made_up([{"series": "today", **means, **widths, "mean_t_backoff_hw": 35_000.0}, longest], by_load=False)
+    study = synthetic_study([{"series": "today", **means, **widths, "mean_t_backoff_hw": 35_000.0}, longest], by_load=False)
     file = tmp_path / "page.html"
     file.write_text(render_page(page_with([build_commit_parts(study), build_time_parts(study)])), encoding="utf-8")
     visit = Visit(browser.new_page(viewport={"width": 844, "height": 390}), file, more=False)

@@ -19,7 +19,7 @@ from endive.report.figures import build_figures
 from endive.report.page import encode_figure
 from endive.report.study_data import Study
 from endive.report.style import PAGE, PALETTE, choose_colours, make_legend
-from tests.report.made_up import kinds, page_with
+from tests.report.synthetic import kinds, page_with
 
 KINDS = [pytest.param(figure, id=figure.name) for figure in kinds()]
 

@@ -22,8 +22,8 @@ from endive.report.style import PALETTE, PART_COLOURS
 from endive.simulation.columns import TIME_WORDS
 from endive.storage.prices import Prices
 from tests.pipeline.runs import document, run_all
-from tests.report.made_up import Point, made_up
 from tests.report.studies import measured, one_experiment
+from tests.report.synthetic import Point, synthetic_study
 
 UNITLESS = {
     "configuration",
@@ -352,7 +352,7 @@ def loads(count: int) -> Study:
             more |= {f"time_to_commit_p{p}_ms": 100.0 * slow for p in (50, 95, 99)}
             more |= {f"time_to_commit_p{p}_ms_hw": 10.0 for p in (50, 95, 99)}
             points.append({"experiment": f"{store}-{load}", "series": store, "x": float(load), **at, **more})
-    study = made_up(points)
+    study = synthetic_study(points)
     keys = study.experiments[["experiment", "series", "x", "workload_class", "operation_type", "n_seeds"]]
     rates = {f"{column}{end}": 0.9 for column in OVER_TIME.values() for end in ("", "_hw", "_low", "_high")}
     over_time = [keys.assign(from_ms=k * 1e3, to_ms=(k + 1) * 1e3, **rates) for k in range(3)]
@@ -382,11 +382,11 @@ def test_bars_of_parts_are_shares_where_one_would_hide_the_others() -> None:
         {"x": float(load), **{f"mean_{part}": mean for part in TIME_WORDS}, **{f"mean_{part}_hw": 1.0 for part in TIME_WORDS}}
         for load, mean in ((1, 10.0), (2, 12.0), (3, 900.0))
     ]
-    figure = build_figure(made_up(points), "time_parts")
+    figure = build_figure(synthetic_study(points), "time_parts")
     assert figure.y.percent
     assert figure.data.groupby("x")["y"].sum().tolist() == pytest.approx([1.0, 1.0, 1.0])
     assert [text for text in figure.data["text"] if text] == ["60 ms", "72 ms", "5.4 s"]
-    alike = build_figure(made_up(points[:2]), "time_parts")
+    alike = build_figure(synthetic_study(points[:2]), "time_parts")
     assert alike.y.title == "mean time per transaction (ms)"
 
 
@@ -418,7 +418,7 @@ def test_the_frontier_has_its_interval() -> None:
         for name in (ALL, "ingest", "upkeep")
         for load, success in ((1.0, 1.0), (2.0, 0.97), (3.0, 0.93), (4.0, 0.80))
     ]
-    figure = build_figure(made_up(points), "frontier")
+    figure = build_figure(synthetic_study(points), "frontier")
     where = next(line for line in figure.thresholds if line.along == "x")
     assert (where.low, where.value, where.high) == pytest.approx((2.0, 6.0**0.5, 3.0))
     assert "falls below 95% at ingest rate 2.45/s (95% interval: 2–3)" in figure.notes[-1]
@@ -447,13 +447,13 @@ def falling(store: str, *shares: float) -> list[Point]:
 
 
 def test_each_of_several_curves_has_its_frontier_marked_with_its_interval() -> None:
-    study = made_up([*falling("S3", 1.0, 0.97, 0.93, 0.8), *falling("S3 Express", 1.0, 1.0, 1.0, 1.0)])
+    study = synthetic_study([*falling("S3", 1.0, 0.97, 0.93, 0.8), *falling("S3 Express", 1.0, 1.0, 1.0, 1.0)])
     figure = build_figure(study, "frontier")
     (mark,) = figure.crossings
     assert (mark.series, mark.y) == ("S3", 0.95)
     assert (mark.low, mark.x, mark.high) == pytest.approx((2.0, 6.0**0.5, 3.0))
     assert "ticks mark the crossing" in figure.definition
-    assert "tick" not in build_figure(made_up(falling("S3", 1.0, 0.97, 0.93, 0.8)), "frontier").definition
+    assert "tick" not in build_figure(synthetic_study(falling("S3", 1.0, 0.97, 0.93, 0.8)), "frontier").definition
 
 
 def test_missing_percentiles_are_noted_with_the_reason() -> None:
@@ -464,7 +464,7 @@ def test_missing_percentiles_are_noted_with_the_reason() -> None:
         for store in ("S3", "S3 Express")
         for name in (ALL, "ingest", "upkeep")
     ]
-    figure = build_figure(made_up(points), "latency_by_class")
+    figure = build_figure(synthetic_study(points), "latency_by_class")
     assert figure.notes[-2:] == (
         "Not shown because transactions abort (infinite percentile): ingest with S3.",
         "Not shown because there are too few transactions: upkeep.",
@@ -506,7 +506,9 @@ def test_a_curve_of_theory_is_read_from_a_file(tmp_path: Path) -> None:
 
 
 def test_success_against_p99_has_a_point_for_each_configuration(mixed: Study) -> None:
-    study = made_up([{"series": name, "time_to_commit_p99_ms": ms} for name, ms in (("a", 400.0), ("b", 900.0))], by_load=False)
+    study = synthetic_study(
+        [{"series": name, "time_to_commit_p99_ms": ms} for name, ms in (("a", 400.0), ("b", 900.0))], by_load=False
+    )
     rows = study.experiments.assign(time_to_commit_p99_ms_hw=5.0, success_rate_low=0.99, success_rate_high=1.0)
     figure = build_figure(replace(study, experiments=rows), "success_latency")
     assert figure.data[["series", "latency", "y"]].to_numpy().tolist() == [["a", 400.0, 1.0], ["b", 900.0, 1.0]]

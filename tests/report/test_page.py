@@ -25,7 +25,7 @@ from endive.report.page import encode_figure, render_page
 from endive.report.sections import describe_reproduction, format_ranges, make_page
 from endive.report.study_data import Study
 from endive.runs.study_records import PlannedExperiment, StudyRecord
-from tests.report.made_up import kinds, page_with
+from tests.report.synthetic import kinds, page_with
 from tests.report.test_charts import frame
 
 FOREIGN = re.compile(r"(?:src|href|url|action)\s*[=(]\s*[\"']?(?:https?:)?//", re.IGNORECASE)

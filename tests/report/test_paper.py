@@ -21,7 +21,7 @@ from endive.report.paper import FORMATS, Size, parse_length, render_svg, save_fi
 from endive.report.study_data import Study
 from endive.report.style import PALETTE, assign_ramp, wrap_text
 from endive.report.timeline import build_timeline
-from tests.report.made_up import kinds
+from tests.report.synthetic import kinds
 
 OKABE_ITO = {"#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7"}
 DEUTERANOPIA = np.array([[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]])

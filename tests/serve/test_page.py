@@ -21,7 +21,7 @@ from tests.cli import start
 from tests.report.test_browser import CHROMIUM, FLAGS
 from tests.serve.conftest import Client, shorter
 from tests.serve.random_settings import PATIENCE_MS, Visit, change_something, check
-from tests.serve.test_parts import own
+from tests.serve.test_components import own
 
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium; `apt-get install chromium`, or CHROMIUM names one"),

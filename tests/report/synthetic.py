@@ -26,7 +26,7 @@ RATE = "param_workload_ingest_rate"
 Point = dict[str, Any]
 
 
-def made_up(
+def synthetic_study(
     points: Sequence[Point], *, by_load: bool = True, column: str = RATE, title: str = "ingest rate (transactions/s)"
 ) -> Study:
     """Return a study with these rows by experiment. Missing values are those of a run without problems."""
