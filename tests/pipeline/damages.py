@@ -255,7 +255,7 @@ DAMAGES: dict[str, Damage] = {
     "provenance that is not UTF-8": Damage(
         replaced(PROVENANCE, lambda path: path.write_bytes(b"\xff\xfe")), "provenance.json is not UTF-8"
     ),
-    "provenance with a number of many digits": Damage(text(PROVENANCE, '{"rows": ' + "9" * 5_000 + "}"), "provenance.json has"),
+    "provenance with a number of many digits": Damage(text(PROVENANCE, '{"rows": ' + "9" * 5_000 + "}"), "too many digits"),
     "provenance whose parameters are a number": Damage(
         of_run(lambda run: change_record(run, parameters=7)), "provenance.json: parameters"
     ),
@@ -304,6 +304,9 @@ DAMAGES: dict[str, Damage] = {
         of_run(lambda run: change_summary(run, lambda tree: tree["total"].update(t_backoff=1e9))), "total.t_backoff", lost=0
     ),
     "summary a list": Damage(text(SUMMARY, "[]"), "summary.json should be a table", lost=0),
+    "summary with a service that is a number": Damage(
+        of_run(lambda run: change_summary(run, lambda tree: tree.update(service=3))), "summary.json: `service` should be", lost=0
+    ),
     "summary missing": Damage(replaced(SUMMARY, lambda path: None), "summary.json: no such file", lost=0),
     "summary a pipe": Damage(replaced(SUMMARY, os.mkfifo), "summary.json is not a file", lost=0),
     "summary counts other rows": Damage(text(SUMMARY, '{"total": {"transactions": 1}}'), "in the rows, but", lost=0),

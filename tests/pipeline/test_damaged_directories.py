@@ -98,7 +98,7 @@ def test_undamaged_runs_are_consolidated_measured_and_reported(root: Path, made:
     assert lost <= {line.split(" ")[1].rstrip(":") for line in answer.stderr.splitlines() if line.startswith("error: ")}
     page = (root / "report.html").read_text()
     assert f"{whole} runs of" in page
-    assert "damaged results left out" in page
+    assert "damaged results are omitted" in page
     assert outside(root) == before
     assert not list(root.rglob("*.tmp"))
 

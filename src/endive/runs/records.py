@@ -70,10 +70,18 @@ class SummaryTotal(Record):
     transactions: Count
 
 
+class ServiceSummary(Record):
+    """Load of the catalog service in the summary of a run."""
+
+    busy_workers: float
+
+
 class SummaryRecord(Record):
     """The summary of a run."""
 
     total: SummaryTotal
+    service: ServiceSummary | None = None
+    counters: dict[str, Any] = {}
 
 
 Model = TypeVar("Model", bound=BaseModel)

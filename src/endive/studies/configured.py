@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,6 +14,7 @@ from endive.analysis.table_growth import LIMIT_REACHED
 from endive.config import ConfigError, Document
 from endive.config.load import load_document
 from endive.runs.layout import RESULTS, RunFiles
+from endive.runs.records import RecordError, SummaryRecord, read_record
 from endive.storage.prices import list_prices
 
 Key = tuple[str, str]
@@ -66,8 +66,8 @@ def _files_of(results: Path) -> RunFiles:
 def _facts(basis: Basis, workers: int, summary: Path) -> RunFacts:
     """Return the facts of a run by its basis, the workers of its catalog service, and its summary."""
     try:
-        found = json.loads(summary.read_text())
-    except (OSError, ValueError):
+        found = read_record(summary, SummaryRecord)
+    except RecordError:
         return RunFacts(basis)
     service = found.get("service")
     utilization = None if service is None or not workers else min(1.0, float(service["busy_workers"]) / workers)
