@@ -120,10 +120,10 @@ def test_a_run_in_memory_is_the_same_on_both_engines_and_twice_over() -> None:
 
 
 def test_rows_come_in_batches_of_equal_size_from_both_engines(monkeypatch: pytest.MonkeyPatch) -> None:
-    from endive.simulation import rows
+    from endive.simulation import columns
     from endive.simulation.compiled import engine, lower
 
-    for module in (rows, engine, lower):
+    for module in (columns, engine, lower):
         monkeypatch.setattr(module, "BATCH_ROWS", 7)
     sizes = []
     for name in ("reference", "compiled"):
