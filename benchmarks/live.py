@@ -12,9 +12,8 @@ from pathlib import Path
 from benchmarks.measure import Row, median_of
 from endive.serve.evaluation import Question, evaluate, prepare
 from endive.serve.messages import Tree
-from endive.serve.page_configuration import put
+from endive.serve.page_configuration import DEFAULT, put
 from endive.serve.pool import CancelToken, Pool
-from endive.serve.presets import DEFAULT
 
 _CHANGES = (8, 16, 24, 32, 40)
 """Numbers of writers that the slider is set to."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from playwright.sync_api import ViewportSize, sync_playwright
 
 from endive.cli.examples import examples_folder
-from endive.serve.presets import Presets
+from endive.serve.page_configuration import Presets
 from endive.serve.server import serving_in_background
 
 _PICTURE = Path(__file__).parent / "guides" / "live.png"

@@ -18,8 +18,8 @@ from endive.config.errors import ConfigError
 from endive.serve.guard import Guard
 from endive.serve.live import Live
 from endive.serve.messages import Call, ListChanges, Prepare, Prepared, StoppedError, T, WorkError
+from endive.serve.page_configuration import Presets
 from endive.serve.pool import CancelToken
-from endive.serve.presets import Presets
 from endive.serve.saving import Report, Reports
 from endive.serve.worker import Worker, perform
 from tests.fuzz_inputs.attempts import Ended, Kind

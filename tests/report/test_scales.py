@@ -8,8 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from endive.report.figure import Axis, Figure, Reference, Scale, Threshold
-from endive.report.scales import choose_scale, find_domain, place_ticks, shares_y
+from endive.report.figure import Axis, Figure, Reference, Scale, Threshold, choose_scale, find_domain, place_ticks, shares_y
 
 
 def figure(y: list[float], scale: Scale = "linear", *, percent: bool = False, **more: Any) -> Figure:

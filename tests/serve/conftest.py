@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from endive.cli.examples import examples_folder
-from endive.serve.page_configuration import as_toml, put
-from endive.serve.presets import DEFAULT, Presets
+from endive.serve.page_configuration import DEFAULT, Presets, as_toml, put
 from endive.serve.server import LOOPBACK, Address, serving_in_background
 
 PATIENCE_S = 120.0

@@ -19,7 +19,7 @@ from playwright.sync_api import Locator, Page, sync_playwright
 from playwright.sync_api import TimeoutError as OutOfReach
 
 from endive.cli.examples import examples_folder
-from endive.serve.presets import Presets
+from endive.serve.page_configuration import Presets
 from endive.serve.server import serving_in_background
 from tests.report.test_browser import CHROMIUM, FLAGS
 from tests.serve.conftest import shorter

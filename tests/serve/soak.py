@@ -24,7 +24,7 @@ from playwright.sync_api import CDPSession, sync_playwright
 from playwright.sync_api import TimeoutError as OutOfReach
 
 from endive.cli.examples import examples_folder
-from endive.serve.presets import Presets
+from endive.serve.page_configuration import Presets
 from endive.serve.server import serving_in_background
 from tests.cli import start
 from tests.report.test_browser import CHROMIUM, FLAGS

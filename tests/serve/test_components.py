@@ -15,8 +15,7 @@ from endive.cli.examples import examples_folder
 from endive.config.components import allow_code
 from endive.config.errors import ConfigError
 from endive.serve.changes import list_changes
-from endive.serve.page_configuration import as_toml, put
-from endive.serve.presets import Presets
+from endive.serve.page_configuration import Presets, as_toml, put
 from endive.serve.saving import Reports
 from endive.serve.server import serving_in_background
 from tests.cli import invoke, strict

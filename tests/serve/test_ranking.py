@@ -14,9 +14,8 @@ import pytest
 
 from endive.serve.changes import list_changes
 from endive.serve.messages import Answer, ClassRow, MetricValues, Value
-from endive.serve.page_configuration import put
+from endive.serve.page_configuration import DEFAULT, put
 from endive.serve.pool import Pool
-from endive.serve.presets import DEFAULT
 from endive.serve.ranking import Goal, Tried, choose_goal, rank
 from tests.serve.conftest import Client, small
 from verification.statistics.levers import PLANTED, find_best, nothing_is_wrong, two_ways_to_mend

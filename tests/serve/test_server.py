@@ -15,7 +15,7 @@ import pytest
 
 from endive.cli.examples import examples_folder
 from endive.serve import guard, server
-from endive.serve.presets import Presets
+from endive.serve.page_configuration import Presets
 from endive.serve.server import LOOPBACK, serving
 from tests.serve.conftest import PATIENCE_S, Client, shorter, small
 

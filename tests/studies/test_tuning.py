@@ -9,7 +9,7 @@ import pytest
 
 from endive.config import ConfigError
 from endive.config.load import ICEBERG_RETRY
-from endive.report.snippets import list_snippets
+from endive.report.tuning_answer import list_snippets
 from endive.studies.measure import MetricsOptions
 from endive.studies.replicate import WINDOW_SEEDS, Replications
 from endive.studies.settings import cron_line

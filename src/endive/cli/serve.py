@@ -30,7 +30,7 @@ def serve(
     """
     with command(json) as output:
         from endive.cli.examples import examples_folder
-        from endive.serve.presets import Presets
+        from endive.serve.page_configuration import Presets
         from endive.serve.server import serving
 
         if allow_code and config is None:

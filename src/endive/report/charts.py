@@ -25,8 +25,7 @@ from endive.report.encodings import (
     escape_field,
     round_number,
 )
-from endive.report.figure import Axis, Figure
-from endive.report.scales import place_ticks
+from endive.report.figure import Axis, Figure, place_ticks
 from endive.report.style import HATCHES, MOMENTS, SEQUENTIAL, Theme, list_names
 
 _MOST_POINTS = 40

@@ -10,8 +10,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from endive.report.figure import Axis, Figure
-from endive.report.scales import Span, find_domain, is_duration, place_ticks, shares_y
+from endive.report.figure import Axis, Figure, Span, find_domain, is_duration, place_ticks, shares_y
 from endive.report.style import QUIET, Theme, choose_shape, estimate_text_width, find_series_column, list_names, wrap_text
 
 ROWS = "rows"

@@ -28,10 +28,9 @@ from endive.formatting import bind_units
 from endive.output_files import write_text
 from endive.report.charts import encode_rows, make_page_spec
 from endive.report.encodings import DIGITS, find_percent_columns, has_numbers, name_column, split_panels, title_columns
-from endive.report.figure import Figure
+from endive.report.figure import Figure, shares_y
 from endive.report.paper import find_vegalite_version, read_patterns
 from endive.report.phrases import name_operation
-from endive.report.scales import shares_y
 from endive.report.style import BOX, CROSS, DASHES, LINE, PAGE, choose_colours, find_series_column, list_names, make_legend
 
 _GLYPHS = {

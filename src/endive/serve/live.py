@@ -30,9 +30,8 @@ from endive.serve.evaluation import Event, Question, evaluate, prepare
 from endive.serve.form import form
 from endive.serve.guard import TOO_LARGE, TooLargeError, TooSlowError, reject
 from endive.serve.messages import StoppedError, Tree, WorkError
-from endive.serve.page_configuration import put
+from endive.serve.page_configuration import Presets, put
 from endive.serve.pool import CancelToken, Pool
-from endive.serve.presets import Presets
 from endive.serve.ranking import GOALS, Goal, rank_changes
 from endive.serve.saving import Reports, SaveError, save_study, sweep_arguments
 

@@ -20,8 +20,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from endive.serve.guard import Guard, new_token
 from endive.serve.live import Live
+from endive.serve.page_configuration import Presets
 from endive.serve.pool import Pool
-from endive.serve.presets import Presets
 
 LOOPBACK = "127.0.0.1"
 _SHUTDOWN_S = 3

@@ -21,9 +21,9 @@ from endive.config.schema import Document
 from endive.config.warnings import warnings_of
 from endive.report.comparison import Side
 from endive.runs.effort import estimate_effort, estimation_seconds
-from endive.serve import live_figures, messages, page_configuration, summaries
+from endive.serve import messages, page_configuration, summaries
 from endive.serve.changes import list_changes, scale_load
-from endive.serve.presets import DEFAULT
+from endive.serve.page_configuration import DEFAULT
 from endive.simulation.compiled.native.kernel_cache import compile_in_background
 from endive.simulation.runner import EngineError, choose_engine, reference_seconds
 from endive.studies.measure import MetricsOptions, RunRows
@@ -121,25 +121,25 @@ def _(call: messages.Summarize, worker: Worker) -> messages.Answer:
 
 @perform.register
 def _(call: messages.DrawBreakdown, worker: Worker) -> messages.Chart | None:
-    return live_figures.draw_breakdown(worker.runs.measure(call.document, call.seeds))
+    return summaries.draw_breakdown(worker.runs.measure(call.document, call.seeds))
 
 
 @perform.register
 def _(call: messages.MeasureLoad, worker: Worker) -> messages.LoadPoint | None:
     scaled = scale_load(call.tree, call.factor)
-    return None if scaled is None else live_figures.measure_load(call.factor, worker.runs.measure(scaled.document, call.seeds))
+    return None if scaled is None else summaries.measure_load(call.factor, worker.runs.measure(scaled.document, call.seeds))
 
 
 @perform.register
 def _(call: messages.DrawLoadCurve, worker: Worker) -> messages.Chart | None:
-    return live_figures.draw_load_curve(call.tree, call.points)
+    return summaries.draw_load_curve(call.tree, call.points)
 
 
 @perform.register
 def _(call: messages.DrawTimeline, worker: Worker) -> messages.Chart | None:
     share = min(1.0, _TIMELINE_S / max(call.reference_s, 1e-9))
     with closing(RunRows(worker.runs.rows_file(call.document, call.seed))) as rows:
-        return live_figures.draw_timeline(call.document, call.seed, rows, share, worker.check_stopped)
+        return summaries.draw_timeline(call.document, call.seed, rows, share, worker.check_stopped)
 
 
 @perform.register

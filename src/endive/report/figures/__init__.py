@@ -8,7 +8,7 @@ from functools import partial
 from endive.analysis.run_metrics import ALL
 from endive.report import ReportError
 from endive.report.figure import Figure
-from endive.report.figures import bar_charts, breakdowns, heatmaps, load_curves, time_series
+from endive.report.figures import bar_charts, breakdowns, load_curves, time_series
 from endive.report.figures.common import LATENCY, OVERHEAD, RETRIES, SUCCESS, THROUGHPUT, NotInStudyError
 from endive.report.study_data import Study
 
@@ -42,8 +42,8 @@ FIGURES: dict[str, Builder] = {
     "catalogs_latency": partial(bar_charts.build_catalog_designs, measure=LATENCY, name="catalogs_latency"),
     "success_by_operation": partial(_by_operation, measure=SUCCESS, name="success_by_operation"),
     "latency_by_operation": partial(_by_operation, measure=LATENCY, name="latency_by_operation"),
-    "heatmap_throughput": partial(heatmaps.build_heatmap, measure=THROUGHPUT, name="heatmap_throughput"),
-    "heatmap_latency": partial(heatmaps.build_heatmap, measure=LATENCY, name="heatmap_latency"),
+    "heatmap_throughput": partial(breakdowns.build_heatmap, measure=THROUGHPUT, name="heatmap_throughput"),
+    "heatmap_latency": partial(breakdowns.build_heatmap, measure=LATENCY, name="heatmap_latency"),
 }
 """Builders of figures by name, the most informative first. A report begins with the first four figures that have data.
 

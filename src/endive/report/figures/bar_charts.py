@@ -13,9 +13,8 @@ from endive.analysis.estimates import mean_estimate
 from endive.analysis.request_cost import KINDS, Cost, basis_of, cost_of, rows_by_class
 from endive.formatting import format_duration, format_money, format_number, join_names
 from endive.report import phrases
-from endive.report.figure import Axis, Figure
+from endive.report.figure import HIDING, Axis, Figure
 from endive.report.figures import common
-from endive.report.scales import HIDING
 from endive.report.study_data import Study
 from endive.report.style import PALETTE, PART_COLOURS
 from endive.runs.parameters import PREFIX

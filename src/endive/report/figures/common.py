@@ -10,8 +10,7 @@ import pandas as pd
 
 from endive.analysis.run_metrics import ALL
 from endive.formatting import format_number, format_quantity
-from endive.report.figure import Axis, Figure
-from endive.report.scales import choose_scale
+from endive.report.figure import Axis, Figure, choose_scale
 from endive.report.study_data import Study
 from endive.report.style import assign_ramp
 
