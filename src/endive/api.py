@@ -29,7 +29,7 @@ from endive.pipeline.precise_sweep import plan_more_seeds
 from endive.pipeline.sweep import Progress, ProgressMonitor, run_sweep
 from endive.report.comparison import compare_all
 from endive.report.frontier_answer import answer_frontier
-from endive.report.precision_answer import describe_precision
+from endive.report.search_answer import describe_precision
 from endive.report.sides import Selection, find_question, make_sides, name_sources, select_scenarios
 from endive.report.tuning_answer import answer_tuning
 from endive.results import Comparison, Configuration, Frontier, Sessions, Study, Tree, Tuning, choose_session, plain_tree

@@ -46,7 +46,7 @@ def _built_beside_the_clock(features: Features, build: Callable[[Features], byte
 def searches_here() -> Iterator[None]:
     """Let searches use artificial metrics and draw no figures, to test arguments and messages."""
     with pytest.MonkeyPatch.context() as patched:
-        for module in ("frontier_answer", "tuning_answer", "sides"):
+        for module in ("search_answer", "sides"):
             patched.setattr(f"endive.report.{module}.Replications", _MadeUp)
             patched.setattr(f"endive.report.{module}.note_compilation", lambda *_: None)
         patched.setattr("endive.report.frontier_answer.save_figure", lambda *_: [])

@@ -80,7 +80,7 @@ def compare(
         from endive.analysis.conditions import find_metric, parse_condition
         from endive.analysis.run_metrics import RATES
         from endive.config.study import parse_seeds
-        from endive.report.precision_answer import describe_precision
+        from endive.report.search_answer import describe_precision
         from endive.report.sides import find_question, make_sides, select_scenarios, select_sources
         from endive.studies.measure import MetricsOptions
 

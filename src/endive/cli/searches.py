@@ -269,11 +269,11 @@ def _show_tuning_plan(output: Output, question: TuningQuestion, plan: Plan) -> N
 
 def _answer_tuning(output: Output, question: TuningQuestion, plan: Plan, options: MetricsOptions, folder: Path) -> None:
     """Search, write the record and print the result."""
-    from endive.report.precision_answer import describe_precision
+    from endive.report.search_answer import describe_precision
     from endive.report.tuning_answer import answer_tuning
 
     done = answer_tuning(question, plan, options, folder, output.note)
-    output.result({**done.record, "files": [str(done.file)]})
+    output.result({**done.record, "files": [str(each) for each in done.files]})
     output.text(*done.record["answer"], *done.record["window"])
     if plan.precision is not None and done.found.reached is not None:
         output.text(describe_precision(plan.precision, [done.found.reached]))
@@ -282,7 +282,7 @@ def _answer_tuning(output: Output, question: TuningQuestion, plan: Plan, options
     for each in done.record["paste"]:
         output.text("", f"{each['where']}:")
         output.verbatim(each["text"])
-    output.text("", f"{done.record['runs']} runs in {done.record['seconds']:.1f} s; {done.file}")
+    output.text("", f"{done.record['runs']} runs in {done.record['seconds']:.1f} s; {done.files[0]}")
 
 
 def _show_candidates(output: Output, question: TuningQuestion, record: Mapping[str, Any]) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,18 +15,16 @@ from endive.analysis.run_metrics import ALL
 from endive.config import compute_experiment_hash
 from endive.config.values import is_time
 from endive.formatting import format_count, format_duration, format_number, join_ends
-from endive.output_files import check_writable, write_text
 from endive.report.figures.load_curves import build_search_figure
 from endive.report.paper import save_figure
-from endive.report.phrases import describe_drift, describe_window, note_compilation
+from endive.report.phrases import describe_drift, describe_window
+from endive.report.search_answer import Note, SearchAnswer, SearchDirectory
 from endive.runs.identity import parameters
-from endive.runs.layout import FRONTIER, REPLICATIONS_FOLDER
+from endive.runs.layout import FRONTIER
 from endive.studies.frontier import Question, estimate_at
 from endive.studies.measure import MetricsOptions, RunMetrics
 from endive.studies.replicate import Replications
 
-Note = Callable[[str], None]
-"""Function that prints a line of progress."""
 VERDICTS = {"holds": "yes", "fails": "no", "open": "undecided"}
 """Word for each verdict on a condition at a load."""
 _FORMATS = ("svg", "png")
@@ -37,32 +33,26 @@ _COUNTED = ("writers", "clients")
 """Noun for each key that is a count."""
 
 
-@dataclass(frozen=True)
-class FrontierAnswer:
-    """Finished search: problem, result, record and written files."""
-
-    question: Question
-    found: Frontier
-    record: dict[str, Any]
-    files: tuple[Path, ...]
+FrontierAnswer = SearchAnswer[Question, Frontier]
+"""Load at which a condition is first met."""
 
 
 def answer_frontier(question: Question, folder: Path, options: MetricsOptions, note: Note) -> FrontierAnswer:
     """Search for the load at which a condition is first met, and write the record and the figure to a folder."""
-    started = time.perf_counter()
-    check_writable(folder)
-    replications = Replications(folder / REPLICATIONS_FOLDER, options)
-    note_compilation(question.document(question.search.start), note)
+    search = SearchDirectory(folder, options, question.document(question.search.start), note)
     ends = format_load(question, question.search.start), format_load(question, question.search.highest)
     note(f"searching for the lowest load with {question.condition.text} over {question.vary}, from {ends[0]} to {ends[1]}")
     found = find_frontier(
-        partial(estimate_at, question, replications),
+        partial(estimate_at, question, search.replications),
         question.condition,
         question.search,
         lambda point: note(_describe_point(question, point)),
     )
-    record = _record(question, found, replications, options, time.perf_counter() - started)
-    return FrontierAnswer(question, found, record, tuple(_write(folder, question, found, record)))
+    record = search.write_record(FRONTIER, question, _record(question, found, search.replications))
+    files = [folder / FRONTIER]
+    if any(point.estimate is not None for point in found.points):
+        files += save_figure(build_search_figure(found, question.vary, question.condition, "frontier"), folder, _FORMATS)
+    return FrontierAnswer(question, found, record, tuple(files))
 
 
 def format_load(question: Question, load: float) -> str:
@@ -156,9 +146,7 @@ def describe_windows(loads: Sequence[Sequence[RunMetrics]]) -> list[str]:
     )
 
 
-def _record(
-    question: Question, found: Frontier, replications: Replications, options: MetricsOptions, seconds: float
-) -> dict[str, Any]:
+def _record(question: Question, found: Frontier, replications: Replications) -> dict[str, Any]:
     """Return the record of the search, from which the answer can be reproduced."""
     points, loads = [], []
     for point in found.points:
@@ -188,20 +176,6 @@ def _record(
         "vary": question.vary,
         "until": question.condition.text,
         "search": asdict(question.search),
-        "warmup_ms": options.warmup_ms,
-        "cooldown_ms": options.cooldown_ms,
         "points": points,
-        "runs": replications.runs,
-        "seconds": round(seconds, 3),
-        **question.describe_origin(),
         "parameters": parameters(question.document(question.search.start)),
     }
-
-
-def _write(folder: Path, question: Question, found: Frontier, record: dict[str, Any]) -> list[Path]:
-
-    files = [folder / FRONTIER]
-    write_text(files[0], json.dumps(record, indent=2) + "\n")
-    if any(point.estimate is not None for point in found.points):
-        files += save_figure(build_search_figure(found, question.vary, question.condition, "frontier"), folder, _FORMATS)
-    return files

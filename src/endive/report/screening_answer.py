@@ -2,49 +2,34 @@
 
 from __future__ import annotations
 
-import json
-import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import altair as alt
 import pandas as pd
-import vl_convert
 
 from endive.analysis.conditions import format_metric, kind_of
 from endive.analysis.halving import Dimension
 from endive.formatting import format_number, join_names
-from endive.output_files import check_writable, whole_file, write_text
-from endive.report.frontier_answer import Note
-from endive.report.phrases import note_compilation
+from endive.report.figure import Axis, Figure
+from endive.report.paper import save_figure
+from endive.report.search_answer import Note, SearchAnswer, SearchDirectory
 from endive.report.style import PALETTE, QUIET
 from endive.report.verdicts import name_subject
-from endive.runs.layout import REPLICATIONS_FOLDER, SCREENING
+from endive.runs.layout import SCREENING
 from endive.studies.measure import MetricsOptions
-from endive.studies.replicate import Replications
 from endive.studies.screening import Effect, Screening, ScreeningQuestion, screen
 
-_WIDTH, _BAR_HEIGHT = 360, 22
-
-
-@dataclass(frozen=True)
-class ScreeningAnswer:
-    """Finished screening: effects, record and written files."""
-
-    found: Screening
-    record: dict[str, Any]
-    files: tuple[Path, ...]
+ScreeningAnswer = SearchAnswer[ScreeningQuestion, Screening]
+"""Effects of parameters on a metric."""
+_FORMATS = ("svg", "png")
 
 
 def answer_screening(
     question: ScreeningQuestion, trajectories: int, seeds: int, key: int, options: MetricsOptions, folder: Path, note: Note
 ) -> ScreeningAnswer:
-    """Screen parameters, and write the record and the figure to a folder."""
-    started = time.perf_counter()
-    check_writable(folder)
-    replications = Replications(folder / REPLICATIONS_FOLDER, options)
-    note_compilation(question.make_document({}), note)
+    """Measure the effects of parameters on a metric, and write the record and the figure to a folder."""
+    search = SearchDirectory(folder, options, question.make_document({}), note)
     runs = trajectories * (len(question.parameters) + 1) * seeds
     note(f"{len(question.parameters)} parameters, {trajectories} trajectories, {runs} runs; finished runs are reused")
 
@@ -52,8 +37,8 @@ def answer_screening(
         if done % (len(question.parameters) + 1) == 0:
             note(f"  {done} of {points} points finished")
 
-    found = screen(question, replications, trajectories, seeds, key, report)
-    record = {
+    found = screen(question, search.replications, trajectories, seeds, key, report)
+    content = {
         "answer": describe_screening(question, found),
         "for": asdict(question.objective),
         "effects": [_effect_data(each) for each in found.effects],
@@ -61,13 +46,10 @@ def answer_screening(
         "trajectories_dropped": found.dropped,
         "seeds": seeds,
         "key": key,
-        "runs": replications.runs,
-        "seconds": round(time.perf_counter() - started, 3),
-        **question.describe_origin(),
     }
-    file = folder / SCREENING
-    write_text(file, json.dumps(record, indent=2) + "\n")
-    return ScreeningAnswer(found, record, (file, *_save_chart(question, found, folder)))
+    record = search.write_record(SCREENING, question, content)
+    figure = build_screening_figure(question, found, Path(SCREENING).stem)
+    return ScreeningAnswer(question, found, record, (folder / SCREENING, *save_figure(figure, folder, _FORMATS)))
 
 
 def describe_screening(question: ScreeningQuestion, found: Screening) -> list[str]:
@@ -114,35 +96,31 @@ def _effect_data(each: Effect) -> dict[str, Any]:
     }
 
 
-def _save_chart(question: ScreeningQuestion, found: Screening, folder: Path) -> list[Path]:
-    """Write the ranking as SVG and PNG."""
-    spec = draw_screening(question, found).to_dict()
-    files = []
-    for kind, data in (("svg", vl_convert.vegalite_to_svg(spec).encode()), ("png", vl_convert.vegalite_to_png(spec, scale=2))):
-        path = folder / f"{Path(SCREENING).stem}.{kind}"
-        with whole_file(path) as temporary:
-            temporary.write_bytes(data)
-        files.append(path)
-    return files
-
-
-def draw_screening(question: ScreeningQuestion, found: Screening) -> alt.LayerChart | alt.FacetChart:
-    """Draw the effect of each parameter with its 95% interval, the largest first."""
-    factor, unit = (100.0, " (pp)") if kind_of(question.objective.metric) == "share" else (1.0, "")
-    rows = pd.DataFrame(
+def build_screening_figure(question: ScreeningQuestion, found: Screening, name: str) -> Figure:
+    """Build the effect of each parameter on the metric with its 95% interval, the largest effect first."""
+    kind = kind_of(question.objective.metric)
+    factor, unit = {"share": (100.0, " (pp)"), "time": (1.0, " (ms)"), "rate": (1.0, " (1/s)"), "number": (1.0, "")}[kind]
+    subject = name_subject(question.objective)
+    rows = [
         {
-            "parameter": [each.parameter.name for each in found.effects],
-            "effect": [factor * each.size for each in found.effects],
-            "low": [factor * max(0.0, each.size - each.half_width) for each in found.effects],
-            "high": [factor * (each.size + each.half_width) for each in found.effects],
-            "significant": [each.is_significant for each in found.effects],
+            "parameter": each.parameter.name,
+            "effect": factor * each.size,
+            "low": factor * max(0.0, each.size - each.half_width),
+            "high": factor * (each.size + each.half_width),
+            "significance": "significant" if each.is_significant else "not significant",
         }
+        for each in found.effects
+    ]
+    return Figure(
+        name=name,
+        title=f"Effect of parameters on {subject}",
+        definition=f"Mean absolute change of {subject} over the range of each parameter. Lines: 95% intervals.",
+        kind="stacked",
+        data=pd.DataFrame(rows),
+        x=Axis("parameter", "parameter", "category"),
+        y=Axis("effect", f"effect on {subject} over the range{unit}"),
+        part="significance",
+        low="low",
+        high="high",
+        colours={"significant": PALETTE[0], "not significant": QUIET},
     )
-    title = f"effect on {name_subject(question.objective)} over the range{unit}"
-    base = alt.Chart(rows).encode(y=alt.Y("parameter:N", sort=list(rows["parameter"]), title=None, axis=alt.Axis(labelLimit=400)))
-    bars = base.mark_bar().encode(
-        x=alt.X("effect:Q", title=title),
-        color=alt.condition("datum.significant", alt.value(PALETTE[0]), alt.value(QUIET)),
-    )
-    intervals = base.mark_rule(strokeWidth=1.5).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))
-    return alt.layer(bars, intervals).properties(width=_WIDTH, height=_BAR_HEIGHT * len(rows))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,43 +13,31 @@ from endive.analysis.halving import Advantage, Measured, Moves, Plan, Tuned, tun
 from endive.analysis.metric import more_is_better
 from endive.config.resolve import ResolvedClass, resolve_classes
 from endive.formatting import finite, format_count, join_names
-from endive.output_files import check_writable, write_text
-from endive.report.frontier_answer import Note
-from endive.report.phrases import describe_short_run, describe_window, note_compilation
-from endive.report.precision_answer import precision_as_data
-from endive.runs.layout import REPLICATIONS_FOLDER, TUNING
+from endive.report.phrases import describe_short_run, describe_window
+from endive.report.search_answer import Note, SearchAnswer, SearchDirectory, precision_as_data
+from endive.runs.layout import TUNING
 from endive.studies.measure import MetricsOptions, check_window
-from endive.studies.replicate import WINDOW_SEEDS, Replications
+from endive.studies.replicate import WINDOW_SEEDS
 from endive.studies.settings import CLASS_SETTINGS, ICEBERG_RETRY_SETTINGS, Scope, Setting, Snippet, current_value
 from endive.studies.tuning import ICEBERG, TODAY, CostEvaluator, TuningQuestion, flatten_iceberg_retry
 
-
-@dataclass(frozen=True)
-class TuningAnswer:
-    """Finished search: problem, result, record, and the file of the record."""
-
-    question: TuningQuestion
-    found: Tuned
-    record: dict[str, Any]
-    file: Path
+TuningAnswer = SearchAnswer[TuningQuestion, Tuned]
+"""Settings that optimize a metric."""
 
 
 def answer_tuning(question: TuningQuestion, plan: Plan, options: MetricsOptions, folder: Path, note: Note) -> TuningAnswer:
     """Search for the settings that optimize a metric, and write the record to a folder."""
-    started = time.perf_counter()
-    check_writable(folder)
     for candidate in question.candidates:
         check_window(candidate.document, options)
     most = count_most_runs(question, plan)
-    note_compilation(question.candidates[TODAY].document, note)
+    search = SearchDirectory(folder, options, question.candidates[TODAY].document, note)
     note(f"{len(question.candidates)} candidates, at most {most} runs; finished runs are reused")
-    replications = Replications(folder / REPLICATIONS_FOLDER, options)
-    evaluate = CostEvaluator(question, replications)
+    evaluate = CostEvaluator(question, search.replications)
 
     def evaluated(candidate: int, seeds: Sequence[int]) -> Measured:
         found = evaluate(candidate, seeds)
         name = question.candidates[candidate].name
-        note(f"  {name}: {describe_outcome(question, found)} ({len(seeds)} seeds); {replications.runs} of {most} runs")
+        note(f"  {name}: {describe_outcome(question, found)} ({len(seeds)} seeds); {search.replications.runs} of {most} runs")
         return found
 
     def announced(number: int, size: int) -> None:
@@ -65,19 +51,13 @@ def answer_tuning(question: TuningQuestion, plan: Plan, options: MetricsOptions,
     moves = Moves(question.neighbours, question.simpler)
     found = tune(evaluated, len(question.candidates), [TODAY, ICEBERG], plan, announced, moves)
     window = [line for line in (describe_window(evaluate.window), describe_short_run(evaluate.window)) if line is not None]
-    record = {
+    content = {
         **_record(question, found, plan, evaluate),
         "window": window,
         **({} if plan.precision is None or found.reached is None else precision_as_data(plan.precision, [found.reached])),
         "most_runs": most,
-        "runs": replications.runs,
-        "warmup_ms": options.warmup_ms,
-        "cooldown_ms": options.cooldown_ms,
-        "seconds": round(time.perf_counter() - started, 3),
     }
-    file = folder / TUNING
-    write_text(file, json.dumps(record, indent=2) + "\n")
-    return TuningAnswer(question, found, record, file)
+    return TuningAnswer(question, found, search.write_record(TUNING, question, content), (folder / TUNING,))
 
 
 def count_most_runs(question: TuningQuestion, plan: Plan) -> int:
@@ -244,7 +224,6 @@ def _record(question: TuningQuestion, found: Tuned, plan: Plan, evaluate: CostEv
         "last_comparison": [_final(question, found, candidate, plan, evaluate) for candidate in found.finals],
         "candidates": [_tried(question, found, candidate) for candidate in sorted(found.chosen_by)],
         "plan": asdict(plan),
-        **question.describe_origin(),
     }
 
 

@@ -201,16 +201,13 @@ def _make_measure(metric: str) -> common.Measure:
 
 
 def build_search_figure(frontier: Frontier, vary: str, condition: Condition, name: str) -> Figure:
-    """Build the result of a frontier search: every load with its interval, and the load at which the condition is first met."""
+    """Build the figure of a frontier search: the metric at each load with its interval, and the load that meets the condition."""
     measured = [(point, point.estimate) for point in frontier.points if point.estimate is not None]
     data = pd.DataFrame(
         [(point.load, each.mean, each.low, each.high, each.n, point.verdict) for point, each in measured],
         columns=["load", "value", "low", "high", "seeds", "verdict"],
     )
-    kind = kind_of(condition.metric)
-    subject = condition.metric.removesuffix("_ms").removesuffix("_per_s").removesuffix("_rate").replace("_", " ")
-    group = [each for each in (condition.workload_class, condition.operation) if each != "all"]
-    of_group = f" of {' '.join(group).replace('_', ' ')}" if group else ""
+    kind, subject = kind_of(condition.metric), name_subject(condition.subject)
     thresholds = [Threshold(condition.value, format_metric(condition.metric, condition.value))]
     if frontier.load is not None:
         thresholds.append(
@@ -219,13 +216,13 @@ def build_search_figure(frontier: Frontier, vary: str, condition: Condition, nam
     title = title_load(column_name(vary))
     return Figure(
         name=name,
-        title=f"{subject.capitalize()}{of_group} versus {title.partition(' (')[0]}",
-        definition=f"{subject.capitalize()}{of_group} at every load of the search for {condition.text}: mean over seeds with its "
+        title=f"{capitalize(subject)} versus {title.partition(' (')[0]}",
+        definition=f"{capitalize(subject)} at each load of the search for {condition.text}: mean over seeds with its "
         f"{100.0 * CONFIDENCE:g}% interval.",
         kind="line",
         data=data,
         x=Axis("load", title, "log"),
-        y=Axis("value", f"{subject}{of_group}{_UNITS[kind]}", percent=kind == "share"),
+        y=Axis("value", f"{subject}{_UNITS[kind]}", percent=kind == "share"),
         low="low",
         high="high",
         band=True,

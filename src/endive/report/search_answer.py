@@ -1,13 +1,63 @@
-"""Describe the result of a requested precision: the number of seeds, and the intervals that are still too wide."""
+"""Provide what ``frontier``, ``tune`` and ``screen`` share: stored runs, the record of a result, and sentences about precision."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any
+import json
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 from endive.analysis.replication_rule import Reached, Width
+from endive.config import Document
 from endive.config.study import Precision
 from endive.formatting import format_count, format_number
+from endive.output_files import check_writable, write_text
+from endive.report.phrases import note_compilation
+from endive.runs.layout import REPLICATIONS_FOLDER
+from endive.studies.frontier import VariedFile
+from endive.studies.measure import MetricsOptions
+from endive.studies.replicate import Replications
+
+Note = Callable[[str], None]
+"""Function that prints a line of progress."""
+QuestionT = TypeVar("QuestionT", bound=VariedFile)
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True)
+class SearchAnswer(Generic[QuestionT, ResultT]):
+    """Finished search: question, result, record, and the written files."""
+
+    question: QuestionT
+    found: ResultT
+    record: dict[str, Any]
+    files: tuple[Path, ...]
+
+
+class SearchDirectory:
+    """Directory of a search, with its runs and the record of its result."""
+
+    def __init__(self, folder: Path, options: MetricsOptions, document: Document, note: Note) -> None:
+        self._started = time.perf_counter()
+        check_writable(folder)
+        note_compilation(document, note)
+        self.folder, self._options = folder, options
+        self.replications = Replications(folder / REPLICATIONS_FOLDER, options)
+
+    def write_record(self, name: str, question: VariedFile, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Write the record of a result as JSON, with what is needed to reproduce the search, and return it."""
+        record = {
+            **content,
+            "warmup_ms": self._options.warmup_ms,
+            "cooldown_ms": self._options.cooldown_ms,
+            "runs": self.replications.runs,
+            "seconds": round(time.perf_counter() - self._started, 3),
+            **question.describe_origin(),
+        }
+        write_text(self.folder / name, json.dumps(record, indent=2) + "\n")
+        return record
 
 
 def describe_precision(precision: Precision, reached: Collection[Reached], noun: str = "point") -> str:
