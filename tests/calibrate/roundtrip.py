@@ -16,8 +16,8 @@ import pandas as pd
 import tomli_w
 
 from endive.calibrate.answers import Answer, answers, measure, simulate
+from endive.calibrate.measurements import read_reports
 from endive.calibrate.observed_classes import ObservedClass
-from endive.calibrate.reports import read_reports
 from endive.calibrate.sources import open_history
 from endive.calibrate.table_import import Imported, import_history
 from endive.cli.observed_table import write_imported

@@ -11,7 +11,6 @@ import tomli_w
 
 from endive.analysis.estimates import Estimate
 from endive.calibrate.answers import simulate
-from endive.calibrate.assumptions import STORE_SCALE
 from endive.calibrate.fidelity import (
     Comparison,
     combine_verdicts,
@@ -23,7 +22,8 @@ from endive.calibrate.fidelity import (
     judge_estimates,
     list_start_keys,
 )
-from endive.calibrate.reports import read_reports
+from endive.calibrate.measurements import read_reports
+from endive.calibrate.observed_classes import STORE_SCALE
 from endive.calibrate.sources import open_history
 from endive.calibrate.table_history import parse_metadata
 from tests.calibrate.tables import START_MS, WrittenTable, metadata_document, write_table

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from endive.calibrate.families import Gamma, Lognormal, Mixture, ShiftedLognormal
-from endive.calibrate.fit import Empirical, fit_sample
+from endive.calibrate.fit import Empirical, Gamma, Lognormal, Mixture, ShiftedLognormal, fit_sample
 from endive.calibrate.measurements import Sample
 from endive.calibrate.profile import profile_text
 from endive.storage import QuantileDistribution

@@ -17,7 +17,7 @@ import pytest
 from endive.calibrate import InputError
 from endive.calibrate.arrival_fit import _ROUND_MS as ROUND_MS
 from endive.calibrate.arrival_fit import list_multiples
-from endive.calibrate.reports import CommitReport, read_reports
+from endive.calibrate.measurements import CommitReport, read_reports
 from endive.calibrate.sources import open_filesystem, open_history
 from endive.calibrate.table_history import History, parse_metadata
 from endive.calibrate.table_import import Imported, configuration_text, import_history

@@ -12,7 +12,7 @@ import pytest
 from endive.analysis import Floats
 from endive.calibrate.answers import simulate
 from endive.calibrate.arrival_fit import AS_AT_RANDOM, find_loop_by_evenness, find_loop_by_overlap, most_at_once
-from endive.calibrate.reports import CommitReport
+from endive.calibrate.measurements import CommitReport
 from endive.calibrate.table_history import parse_metadata
 from endive.calibrate.table_import import Imported, configuration_text, import_history
 from endive.config.load import check_document

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from endive.calibrate.reports import estimate_failing_share
+from endive.calibrate.observed_classes import estimate_failing_share
 
 MOST = 5
 

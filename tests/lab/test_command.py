@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from endive.calibrate.reports import read_reports
+from endive.calibrate.measurements import read_reports
 from tests.cli import invoke
 
 JOB = """

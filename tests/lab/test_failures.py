@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import sys
+import textwrap
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import obstore
 import pytest
 from botocore.exceptions import ClientError
 from obstore.exceptions import AlreadyExistsError
-from pyiceberg.exceptions import CommitFailedException, RESTError, ServiceUnavailableError
+from pyiceberg.exceptions import CommitFailedException, RESTError, ServerError, ServiceUnavailableError
 from requests.exceptions import ConnectionError as LostError
 
 from endive.catalog import ServiceSettings
 from endive.config.load import check_document
 from endive.lab.behavior import Behavior, Draws, LabFailures, object_kind
+from endive.lab.objects import ObjectStore
 from endive.lab.open_lab import BUCKET, LabSettings, behavior_of, open_lab
 from endive.storage import FixedLatency
+from tests.cli import invoke
 from tests.lab.labs import ROWS, make_table, obstore_store, rest_catalog, s3_client
 
 NO_TIME = FixedLatency(0.0)
@@ -220,3 +225,44 @@ class TestQueue:
 def _append(table: Any) -> None:
     with suppress(CommitFailedException):
         table.append(ROWS)
+
+
+class TestInternalErrors:
+    """An unexpected exception in a server is named in the response, in the recording and in the report of the session."""
+
+    def test_of_the_object_store(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with open_lab(LabSettings()) as lab:
+            monkeypatch.setattr(lab.store, "list", broken)
+            with pytest.raises(ClientError, match="KeyError: 'page'") as raised:
+                s3_client(lab).list_objects_v2(Bucket=BUCKET)
+            assert raised.value.response["Error"]["Code"] == "InternalError"
+            (request,) = lab.recording.requests()
+        assert (request.event.service, request.event.status, request.event.outcome) == ("store", 500, "error")
+        assert "KeyError: 'page' (test_failures.py, line " in request.event.detail
+
+    def test_of_the_catalog(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with open_lab(LabSettings()) as lab:
+            catalog = rest_catalog(lab)
+            monkeypatch.setattr(lab.catalog, "namespaces", broken)
+            with pytest.raises(ServerError, match="InternalError: Internal error of the lab: KeyError: 'page'"):
+                catalog.list_namespaces()
+            assert lab.recording.requests()[-1].event.outcome == "error"
+
+    def test_are_counted_in_the_report(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        job = """
+            import os, urllib.request
+            from contextlib import suppress
+            key = {"Authorization": f"Credential={os.environ['AWS_ACCESS_KEY_ID']}/"}
+            for _ in range(2):
+                with suppress(OSError):
+                    urllib.request.urlopen(urllib.request.Request(os.environ["AWS_ENDPOINT_URL"] + "/lab", headers=key))
+        """
+        monkeypatch.setattr(ObjectStore, "list", broken)
+        done = invoke("lab", "-o", str(tmp_path), "--", sys.executable, "-c", textwrap.dedent(job))
+        printed = " ".join(done.stderr.split())
+        assert "answered 2 requests with status 500" in printed
+        assert "First error: GET lab: KeyError: 'page'" in printed
+
+
+def broken(*_: Any) -> None:
+    raise KeyError("page")

@@ -15,9 +15,8 @@ from requests.exceptions import ConnectionError as LostError
 
 from endive.lab.behavior import Behavior, LabFailures
 from endive.lab.client_processes import ClientNames
-from endive.lab.history import check_history
 from endive.lab.open_lab import BUCKET, Lab, LabSettings, open_lab
-from endive.lab.recording import REQUESTS, RecordedRequest, read_requests
+from endive.lab.recording import REQUESTS, RecordedRequest, check_history, read_requests
 from tests.cli import invoke
 from tests.lab.labs import ROWS, make_table, obstore_store, rest_catalog
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import socket
 
-from endive.lab.exchange import CATALOG, Event, Exchange, Reply, Request
-from endive.lab.loopback import LOOPBACK, listen, serve_in_thread
+from endive.lab.exchange import CATALOG, LOOPBACK, Event, Exchange, Reply, Request, listen, serve_in_thread
 
 
 class LostResponses:
     """Server that loses every response."""
 
+    service = CATALOG
     most_bytes = 0
 
     async def answer(self, request: Request) -> Exchange:

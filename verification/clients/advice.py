@@ -21,7 +21,7 @@ from endive.analysis.conditions import find_metric
 from endive.analysis.metric import more_is_better
 from endive.analysis.run_metrics import RATES
 from endive.lab.open_lab import Lab, open_lab
-from verification.clients.contention import lab_settings
+from verification.clients.contention import describe_service, lab_settings
 from verification.clients.jobs import TABLE, append_rows
 from verification.clients.processes import run_writers, warm_context
 
@@ -62,13 +62,7 @@ def describe(scenario: Scenario) -> dict[str, Any]:
     return {
         "simulation": {"duration_ms": 600_000.0},
         "storage": {"T_CAS": access, **dict.fromkeys(("T_TABLE_METADATA", "T_MANIFEST_LIST", "T_MANIFEST_FILE"), both)},
-        "catalog": {
-            "type": "service",
-            "network": {"median": 0.001, "sigma": 0.0},
-            "load": service,
-            "commit": service,
-            "check": service,
-        },
+        "catalog": describe_service(service, service),
         "transaction": {
             "commit_path": "pyiceberg",
             "retry_policy": "iceberg",

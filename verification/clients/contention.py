@@ -14,6 +14,7 @@ import os
 import time
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from multiprocessing.context import ForkServerContext
@@ -182,6 +183,18 @@ def measure_loop(loop: Loop, done: Sequence[tuple[float, float, str]], attempts:
     }
 
 
+def describe_service(access: dict[str, float], commit: dict[str, float]) -> dict[str, Any]:
+    """Return the configuration of a catalog service without network latency."""
+    network = {"median": 0.001, "sigma": 0.0}
+    return {"type": "service", "network": network, "load": access, "commit": commit, "check": access}
+
+
+def describe_clients(loop: Loop, clients: int) -> dict[str, Any]:
+    """Return the configuration of the clients of a closed loop."""
+    think = {"distribution": "exponential", "mean": loop.think_ms} if loop.think_ms else {"distribution": "fixed", "value": 0.0}
+    return {"clients": clients, "think_time": think}
+
+
 def loop_document(loop: Loop, protocol: Path, job_requests: int, rivals: int = 0) -> Document:
     """Return the configuration of a loop with an observed protocol; the job consists of requests for data files.
 
@@ -197,7 +210,6 @@ def loop_document(loop: Loop, protocol: Path, job_requests: int, rivals: int = 0
     variance = math.log1p((loop.stdev_ms / loop.latency_ms) ** 2)
     service = {"median": loop.latency_ms * math.exp(-variance / 2.0), "sigma": math.sqrt(variance)}
     is_service = 'point = "swap"' in protocol.read_text() and 'operation = "request"' in protocol.read_text()
-    think = {"distribution": "exponential", "mean": loop.think_ms} if loop.think_ms else {"distribution": "fixed", "value": 0.0}
     document: dict[str, Any] = {
         "simulation": {"duration_ms": 1e3 * loop.seconds, "drain": True},
         "storage": {
@@ -205,19 +217,11 @@ def loop_document(loop: Loop, protocol: Path, job_requests: int, rivals: int = 0
             "T_CAS": access,
             **dict.fromkeys(("T_METADATA_ROOT", "T_TABLE_METADATA", "T_MANIFEST_LIST", "T_MANIFEST_FILE"), both),
         },
-        "catalog": {
-            "type": "service",
-            "network": {"median": 0.001, "sigma": 0.0},
-            "load": service,
-            "commit": service,
-            "check": service,
-        }
-        if is_service
-        else {"type": "cas"},
+        "catalog": describe_service(service, service) if is_service else {"type": "cas"},
         "transaction": {"commit_path": str(protocol)},
         "workload": {
             name: {
-                "closed": {"clients": clients, "think_time": think},
+                "closed": describe_clients(loop, clients),
                 "operation": "fast_append",
                 "runtime": {"distribution": "fixed", "value": max(job_requests * loop.latency_ms, 0.001)},
             }
@@ -259,14 +263,25 @@ def compare_loops(
     client: str, observed: dict[str, Any], repetitions: int, thinks: bool, seconds: float, latency_ms: float
 ) -> list[dict[str, Any]]:
     """Run and simulate the closed loops of a client; return a cell for each number of writers."""
+    with _observed_protocol(client, observed) as protocol:
+        requests = observed["job_requests"]
+        commit_ms = _commit_ms(Loop(client, 1, 0.0, seconds, latency_ms), protocol, requests)
+        loops = [Loop(client, writers, commit_ms if thinks else 0.0, seconds, latency_ms) for writers in WRITERS]
+        return compare_cells(loops, repetitions, run_loop, lambda slowed: simulate_loop(slowed, protocol, requests))
+
+
+@contextmanager
+def _observed_protocol(client: str, observed: dict[str, Any]) -> Iterator[Path]:
+    """Return the file of the observed protocol of a client."""
     with TemporaryDirectory(prefix="endive-protocol-") as folder:
         protocol = Path(folder) / "client.toml"
         protocol.write_text(_with_documented_retries(client, observed["protocol"]))
-        requests = observed["job_requests"]
-        alone = simulate_loop(Loop(client, 1, 0.0, seconds, latency_ms), protocol, requests)
-        commit_ms = 1e3 / fmean(each["commits_per_s"] for each in alone)
-        loops = [Loop(client, writers, round(commit_ms) if thinks else 0.0, seconds, latency_ms) for writers in WRITERS]
-        return compare_cells(loops, repetitions, run_loop, lambda slowed: simulate_loop(slowed, protocol, requests))
+        yield protocol
+
+
+def _commit_ms(alone: Loop, protocol: Path, job_requests: int) -> int:
+    """Return the simulated time of a commit without contention, in whole milliseconds."""
+    return round(1e3 / fmean(each["commits_per_s"] for each in simulate_loop(alone, protocol, job_requests)))
 
 
 def compare_cells(loops: Iterable[Loop], repetitions: int, run: Run, simulate: Simulate) -> list[dict[str, Any]]:
@@ -289,12 +304,9 @@ def mix_loops(client: str, observed: dict[str, Any], seconds: float, latency_ms:
     The lab commits at the times of the simulation, which uses the time per access measured with real writers.
     """
     cells = []
-    with TemporaryDirectory(prefix="endive-protocol-") as folder:
-        protocol = Path(folder) / "client.toml"
-        protocol.write_text(_with_documented_retries(client, observed["protocol"]))
+    with _observed_protocol(client, observed) as protocol:
         requests = observed["job_requests"]
-        alone = simulate_loop(Loop(client, 1, 0.0, seconds, latency_ms), protocol, requests)
-        think_ms = round(1e3 / fmean(each["commits_per_s"] for each in alone))
+        think_ms = _commit_ms(Loop(client, 1, 0.0, seconds, latency_ms), protocol, requests)
         for writers in MIXED_WRITERS:
             half = Loop(client, writers // 2, think_ms, seconds, latency_ms)
             real = run_loop(replace(half, writers=writers))

@@ -16,6 +16,8 @@ from verification.clients.contention import (
     WRITERS_CLASS,
     Loop,
     compare_cells,
+    describe_clients,
+    describe_service,
     measure_loop,
     simulate_document,
     start_writers,
@@ -74,21 +76,14 @@ def _gaps_ms(statements: Sequence[Statement]) -> list[float]:
 def simulate_loop(loop: Loop) -> list[dict[str, float]]:
     """Simulate a loop for several seeds: a message takes one access, the batch and COMMIT take two."""
     access = {"median": loop.latency_ms, "sigma": 0.0}
-    think = {"distribution": "exponential", "mean": loop.think_ms} if loop.think_ms else {"distribution": "fixed", "value": 0.0}
     document: dict[str, Any] = {
         "simulation": {"duration_ms": 1e3 * loop.seconds, "drain": True},
         "storage": {"provider": "s3"},
-        "catalog": {
-            "type": "service",
-            "network": {"median": 0.001, "sigma": 0.0},
-            "load": access,
-            "commit": {"median": 2.0 * loop.latency_ms, "sigma": 0.0},
-            "check": access,
-        },
+        "catalog": describe_service(access, {"median": 2.0 * loop.latency_ms, "sigma": 0.0}),
         "transaction": {"commit_path": CLIENT},
         "workload": {
             WRITERS_CLASS: {
-                "closed": {"clients": loop.writers, "think_time": think},
+                "closed": describe_clients(loop, loop.writers),
                 "operation": "fast_append",
                 "runtime": {"distribution": "fixed", "value": 0.001},
             }

@@ -9,8 +9,8 @@ from dataclasses import asdict
 from typing import Any
 
 from endive.lab.behavior import Behavior, LabFailures
-from endive.lab.history import check_history
 from endive.lab.open_lab import Lab, LabSettings, open_lab
+from endive.lab.recording import check_history
 from verification.clients.jobs import BUCKET, JOBS, TABLE
 from verification.clients.processes import run_job, warm_context
 

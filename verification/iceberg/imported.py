@@ -13,7 +13,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from endive.calibrate.answers import simulate
-from endive.calibrate.assumptions import STORE_SCALE
 from endive.calibrate.fidelity import (
     Comparison,
     combine_verdicts,
@@ -22,7 +21,8 @@ from endive.calibrate.fidelity import (
     compare_reports,
     correct_verdicts,
 )
-from endive.calibrate.reports import CommitReport, read_reports
+from endive.calibrate.measurements import CommitReport, read_reports
+from endive.calibrate.observed_classes import STORE_SCALE
 from endive.calibrate.sources import open_history
 from endive.calibrate.table_history import History
 from endive.calibrate.table_import import Imported, import_history

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from endive.analysis.estimates import estimate_metric
 from endive.analysis.run_metrics import ALL
 from endive.calibrate import TooMuchWorkError
-from endive.calibrate.assumptions import STORE_SCALE, Assumption
+from endive.calibrate.observed_classes import STORE_SCALE, Assumption
 from endive.calibrate.profile import scaled_profile_text
 from endive.config import build_simulation_config
 from endive.config.load import check_document
@@ -104,9 +104,9 @@ def _replications(
     path: Path, overrides: Mapping[str, Any], seeds: int, *, keep_rows: bool = False
 ) -> Iterator[tuple[Document, Replications]]:
     with tempfile.TemporaryDirectory(prefix="endive-") as folder:
-        changed = _with_store(path, dict(overrides), Path(folder))
-        _check_work(path, changed, seeds)
-        yield _load(path, changed), Replications(Path(folder) / "runs", MetricsOptions(), keep_rows=keep_rows)
+        document = _load(path, _with_store(path, dict(overrides), Path(folder)))
+        _check_work(path, document, seeds)
+        yield document, Replications(Path(folder) / "runs", MetricsOptions(), keep_rows=keep_rows)
 
 
 def _outcome(rows: Sequence[Row]) -> Outcome:
@@ -132,8 +132,7 @@ def _value(rows: Sequence[Row], metric: str) -> float:
     return math.inf if found.low == math.inf else math.nan
 
 
-def _check_work(path: Path, overrides: Mapping[str, Any], seeds: int) -> None:
-    document = _load(path, overrides)
+def _check_work(path: Path, document: Document, seeds: int) -> None:
     expected = seeds * expected_work(build_simulation_config(document, seed_override=0)).transactions
     if expected > MOST_TRANSACTIONS:
         days = document.simulation.duration_ms / 86_400_000.0

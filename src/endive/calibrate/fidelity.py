@@ -14,8 +14,8 @@ from scipy import stats
 
 from endive.analysis import Floats
 from endive.analysis.estimates import Estimate, mean_estimate, share_estimate
+from endive.calibrate.measurements import CommitReport
 from endive.calibrate.observed_classes import observe_classes
-from endive.calibrate.reports import CommitReport
 from endive.calibrate.table_history import History
 from endive.transaction.paths import ICEBERG
 from endive.workload.arrivals import PERIODIC_JOB

@@ -1,8 +1,12 @@
-"""Read latency measurements by operation from files; columns are recognized by name."""
+"""Read the measurements of users from files: latencies of requests, and commit reports of Iceberg clients.
+
+Columns of latency files are recognized by name. Files of commit reports contain one JSON object per line.
+"""
 
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +22,7 @@ import pyarrow.parquet
 from endive.analysis import Floats
 from endive.calibrate import InputError
 from endive.config.values import MOST_MS
-from endive.input_files import UnreadableError, check_rows, in_short
+from endive.input_files import UnreadableError, check_rows, in_short, read_content, unpacked
 from endive.storage import OBJECT_KINDS
 
 UNITS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
@@ -156,7 +160,7 @@ _ALIASES = {
     "failed_append": ("append_failed",),
 }
 _KNOWN = {name: operation for operation, names in _ALIASES.items() for name in names} | {name: name for name in OPERATIONS}
-_MOST_BYTES = 1e15
+_MOST_OBJECT_BYTES = 1e15
 _REFUSED = ("412", "409", "precondition", "conflict", "failed_condition")
 _FAILED = {"cas": "failed_cas", "append": "failed_append"}
 
@@ -236,7 +240,7 @@ def _collect(
             known[name] = operation_of(name, where, renamed)
         kind = _with_status(known[name], statuses[row])
         size = sizes[row]
-        sized = size is None or 0.0 <= size <= _MOST_BYTES  # false for NaN, as is the next condition
+        sized = size is None or 0.0 <= size <= _MOST_OBJECT_BYTES  # false for NaN, as is the next condition
         if kind is None or not sized or latency is None or not 0.0 < latency * UNITS[columns.unit] <= MOST_MS:
             dropped += 1
             continue
@@ -272,3 +276,60 @@ def operation_of(name: str, where: str, renamed: Mapping[str, str]) -> str:
     near = difflib.get_close_matches(word, _KNOWN, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     raise InputError(f"{where}: unknown operation {name!r}{hint}; map it with --rename {name}=read (or write, cas, ...)")
+
+
+_MOST_REPORT_BYTES = 512 * 2**20
+_MOST_ATTEMPTS = 10**6
+
+
+@dataclass(frozen=True)
+class CommitReport:
+    """A client's report of a successful commit: its attempts and its duration."""
+
+    snapshot_id: int | None
+    operation: str
+    attempts: int
+    duration_ms: float
+
+
+def read_reports(path: Path) -> tuple[CommitReport, ...]:
+    """Read commit reports and skip reports of other kinds. Raises InputError."""
+    try:
+        content = read_content(path, _MOST_REPORT_BYTES)
+        text = (unpacked(content, _MOST_REPORT_BYTES) if content[:2] == b"\x1f\x8b" else content).decode()
+    except (OSError, UnicodeDecodeError, UnreadableError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from None
+    made = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            report = json.loads(line)
+        except (ValueError, RecursionError):
+            raise InputError(f"{path}: line {number} is not JSON; a file of commit reports has one JSON object per line") from None
+        made.append(_report(report, f"{path}: line {number}"))
+    found = tuple(report for report in made if report is not None)
+    if not found:
+        raise InputError(f"{path} has no commit report (an object with metrics of total-duration and attempts)")
+    return found
+
+
+def _report(report: Any, where: str) -> CommitReport | None:
+    if isinstance(report, dict) and isinstance(report.get("report"), dict):
+        report = report["report"]
+    if not isinstance(report, dict) or not isinstance(report.get("metrics"), dict) or "total-duration" not in report["metrics"]:
+        return None
+    metrics = report["metrics"]
+    try:
+        timer = metrics["total-duration"]
+        duration = float(timer["total-duration"]) * UNITS[_UNIT_NAMES[timer.get("time-unit", "nanoseconds")]]
+        attempts = int((metrics.get("attempts") or {"value": 1})["value"])
+        identity = report.get("snapshot-id")
+        if identity is not None and not -(2**63) <= int(identity) < 2**63:
+            raise ValueError("a snapshot-id has 64 bits")
+        found = CommitReport(None if identity is None else int(identity), str(report.get("operation", "")), attempts, duration)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise InputError(f"{where} is not a commit report: {type(error).__name__} {in_short(str(error))}") from None
+    if not 1 <= found.attempts <= _MOST_ATTEMPTS or not 0.0 <= found.duration_ms < 1e12:
+        raise InputError(f"{where}: {in_short(str(found.attempts))} attempts in {found.duration_ms} ms cannot be")
+    return found

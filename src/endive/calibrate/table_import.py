@@ -15,9 +15,8 @@ import tomli_w
 
 from endive.calibrate import InputError
 from endive.calibrate.arrival_fit import recognize_arrivals
-from endive.calibrate.assumptions import Assumption, Tree, assume
-from endive.calibrate.observed_classes import ObservedClass, client_of, observe_classes
-from endive.calibrate.reports import CommitReport
+from endive.calibrate.measurements import CommitReport
+from endive.calibrate.observed_classes import Assumption, ObservedClass, Tree, assume, client_of, observe_classes
 from endive.calibrate.table_history import History, moment
 from endive.transaction.paths import COMMIT_PATHS, RETRY_POLICY
 from endive.workload.arrivals import ARRIVAL_KINDS, RATE, SCHEDULE, TRACE

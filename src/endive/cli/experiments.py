@@ -233,8 +233,7 @@ def check(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
 
 def _check_recording(path: Path, output: Output) -> None:
     """Print the commits in a recording of the lab that a client cannot know the outcome of, and duplicate commits."""
-    from endive.lab.history import check_history
-    from endive.lab.recording import read_requests
+    from endive.lab.recording import check_history, read_requests
 
     requests = [each for each in read_requests(path) if not each.client.startswith("rival:")]
     found = check_history(requests)

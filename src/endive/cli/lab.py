@@ -17,7 +17,7 @@ import typer
 from endive.cli.app import JsonFlag, app, command, refuse
 from endive.cli.options import ForceFlag, SetOption, check_new, output_option, overrides_of
 from endive.cli.usage import COMMAND_KEY
-from endive.formatting import format_duration
+from endive.formatting import format_count, format_duration
 
 if TYPE_CHECKING:
     from endive.cli.output import Output
@@ -109,7 +109,7 @@ def lab(
 
 def _run(words: Sequence[str], opened: Lab, output: Output, json: bool) -> int:
     """Run the command; with --json its output goes to stderr, because stdout is one JSON document."""
-    from endive.lab.child_process import child_process, exit_code
+    from endive.lab.client_processes import child_process, exit_code
 
     with child_process(words, opened.environment(), stdout=sys.stderr if json else None) as child:
         try:
@@ -151,8 +151,8 @@ def _show(output: Output, opened: Lab, files: Sequence[Path], code: int, tables:
 
     ``tables`` are those of the rivals, if there are any.
     """
-    from endive.lab.history import check_history
-    from endive.lab.recording import as_data, summarize_commits
+    from endive.lab.exchange import ERROR
+    from endive.lab.recording import check_history, summarize_commits
     from endive.lab.rivals import parse_table
 
     requests = opened.recording.requests()
@@ -170,12 +170,18 @@ def _show(output: Output, opened: Lab, files: Sequence[Path], code: int, tables:
     output.table("Requests", ("service", "operation", "requests", "conflicts", "rejected", "lost", "mean"), _request_rows(own))
     rival_commits = len(requests) - len(own)
     findings = check_history(own)
+    errors = [f"{each.event.operation} {each.event.target}: {each.event.detail}" for each in own if each.event.outcome == ERROR]
     output.text(*(each.sentence for each in findings))
     if tables:
         none = (
             f"no snapshots: {tables[0]} was not created" if opened.catalog.find(parse_table(tables[0])) is None else "no snapshots"
         )
         output.text("", f"Concurrent writers committed {f'{rival_commits} snapshots' if rival_commits else none}.")
+    if errors:
+        output.note(
+            f"The lab answered {format_count(len(errors), 'request')} with status 500 because of an internal error, so the results "
+            f"of this session are incomplete. First error: {errors[0]}"
+        )
     output.text(f"wrote {' and '.join(map(str, files))}")
     if opened.recording.left_out:
         output.note(f"{opened.recording.left_out} requests were not recorded because the recording is full")
@@ -184,8 +190,9 @@ def _show(output: Output, opened: Lab, files: Sequence[Path], code: int, tables:
             "exit_code": code,
             "files": [str(path) for path in files],
             "rival_commits": rival_commits,
+            "internal_errors": errors,
             "findings": [asdict(each) for each in findings],
-            "commits": [as_data(commit) for commit in commits],
+            "commits": [asdict(commit) for commit in commits],
             "requests": [
                 dict(zip(("service", "operation", "outcome", "requests"), (*key, count), strict=True))
                 for key, count in sorted(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from endive.analysis.estimates import Estimate
     from endive.calibrate.answers import Answer
     from endive.calibrate.fidelity import Comparison
-    from endive.calibrate.reports import CommitReport
+    from endive.calibrate.measurements import CommitReport
     from endive.calibrate.table_history import History
     from endive.calibrate.table_import import Imported
 
@@ -116,7 +116,7 @@ def read_table(
     table: str, catalog: str | None, reports: Path | None, provider: str | None, client: str | None
 ) -> tuple[Imported, tuple[CommitReport, ...]]:
     """Read a table's history; return it with its commit reports, if there are any."""
-    from endive.calibrate.reports import read_reports
+    from endive.calibrate.measurements import read_reports
     from endive.calibrate.sources import open_history
     from endive.calibrate.table_import import import_history
 
@@ -324,7 +324,7 @@ def fidelity(
 
 def _read_observations(source: str, catalog: str | None) -> Source:
     """Return the commit reports in a file of JSON lines, or the history of a table."""
-    from endive.calibrate.reports import read_reports
+    from endive.calibrate.measurements import read_reports
     from endive.calibrate.sources import open_history
 
     if source.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson")):

@@ -1,11 +1,17 @@
-"""Handle requests and replies of the lab's servers over ASGI: limit bodies, delay replies, lose responses, record requests."""
+"""Receive the requests to the lab's servers on loopback ports, send the responses at their times, and record both."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Awaitable, Callable, Mapping
+import socket
+import threading
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol
 from urllib.parse import parse_qsl
 
@@ -15,6 +21,8 @@ STORE, CATALOG = "store", "catalog"
 """Servers of the lab."""
 COMMIT, LOAD = "commit", "load"
 """Requests to the catalog that the recording counts."""
+ERROR = "error"
+"""Outcome of a request during which an unexpected exception occurred in the lab."""
 _BODY_S = 60.0
 """Time limit for the body of a request."""
 
@@ -57,9 +65,9 @@ class Reply:
 class Event:
     """Operation, target and outcome of a request, for the recording.
 
-    ``outcome`` is ``ok``, ``conflict`` (409, 412), ``rejected`` (429, 503 of the configuration), ``refused`` (another error) or
-    ``lost`` (the response was lost, regardless of ``status``). ``change`` contains the additions and
-    deletions of a commit to the catalog.
+    ``outcome`` is ``ok``, ``conflict`` (409, 412), ``rejected`` (429, 503 of the configuration), ``failed`` (403 of the
+    configuration), ``refused`` (another error of the client), ``error`` (500, an internal error of the lab) or ``lost`` (the
+    response was lost, regardless of ``status``). ``change`` contains the additions and deletions of a commit to the catalog.
     """
 
     service: str
@@ -86,9 +94,10 @@ class Exchange:
 class Handler(Protocol):
     """A server of the lab, which responds to each request at the simulated time.
 
-    ``most_bytes`` is the maximum size of a request body.
+    ``service`` is its name in the recording, ``most_bytes`` the maximum size of a request body.
     """
 
+    service: str
     most_bytes: int
 
     async def answer(self, request: Request) -> Exchange:
@@ -157,7 +166,14 @@ class LabApp:
             self._held_bytes -= held
 
     async def _answer(self, handler: Handler, request: Request, send: Send) -> None:
-        exchange = await handler.answer(request)
+        try:
+            exchange = await handler.answer(request)
+        except Exception as error:  # a defect of the lab, which the response and the recording report
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            text = f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})"
+            reply = handler.refusal(500, "InternalError", f"Internal error of the lab: {text}")
+            target = request.path.lstrip("/")[:200]
+            exchange = Exchange(reply, Event(handler.service, request.method, target, 500, ERROR, detail=text[:1000]))
         self._record(request, exchange.event, asyncio.get_running_loop().time())
         if exchange.is_lost:
             self._close(request.connection)
@@ -249,3 +265,103 @@ async def wait_until(time_s: float) -> None:
     delay_s = time_s - asyncio.get_running_loop().time()
     if delay_s > 0.0:
         await asyncio.sleep(delay_s)
+
+
+LOOPBACK = "127.0.0.1"
+_POLL_S = 0.01
+_SHUTDOWN_S = 1
+_MOST_CONNECTIONS = 2_000
+_MOST_HEAD_BYTES = 64 * 1024
+
+
+@contextmanager
+def listen(port: int = 0) -> Iterator[socket.socket]:
+    """Open a listening socket on the loopback interface, by default on a free port.
+
+    Raises:
+        OSError: If the port is taken.
+    """
+    # IPPROTO_TCP: asyncio then disables Nagle's algorithm, which delays responses by up to 40 ms
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((LOOPBACK, port))
+        listener.listen(1024)
+        yield listener
+
+
+@contextmanager
+def serve_in_thread(
+    servers: Mapping[socket.socket, Handler],
+    record: Record,
+    memory_bytes: int,
+    opened: Callable[[Connection], None] = lambda connection: None,
+) -> Iterator[asyncio.AbstractEventLoop]:
+    """Serve until the block ends, and yield the event loop of the servers.
+
+    Args:
+        servers: Server for each listening socket.
+        record: Function that records requests.
+        memory_bytes: Maximum size of the bodies of all requests in flight.
+        opened: Function that is called with each new connection.
+
+    """
+    import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    transports: dict[Connection, asyncio.Transport] = {}
+
+    class LabProtocol(H11Protocol):
+        """Connection that the lab can close without a response."""
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            """Register the connection, or close it if there are too many."""
+            super().connection_made(transport)
+            if len(transports) >= _MOST_CONNECTIONS:
+                transport.abort()
+                return
+            assert self.client is not None
+            assert self.server is not None
+            assert self.server[1] is not None
+            self.connection = self.client[1], self.server[1]
+            transports[self.connection] = transport
+            opened(self.connection)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            """Remove the connection."""
+            transports.pop(getattr(self, "connection", (0, 0)), None)
+            super().connection_lost(exc)
+
+    def close(connection: Connection) -> None:
+        transport = transports.get(connection)
+        if transport is not None:
+            transport.abort()
+
+    handlers = {listener.getsockname()[1]: handler for listener, handler in servers.items()}
+    config = uvicorn.Config(
+        LabApp(handlers, close, record, memory_bytes),
+        http=LabProtocol,
+        ws="none",
+        log_level="critical",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=60,
+        timeout_graceful_shutdown=_SHUTDOWN_S,
+        h11_max_incomplete_event_size=_MOST_HEAD_BYTES,
+    )
+    server = uvicorn.Server(config)
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def run() -> None:
+        loops.append(asyncio.get_running_loop())
+        await server.serve(sockets=list(servers))
+
+    thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True, name="endive-lab")
+    thread.start()
+    with ExitStack() as stack:
+        stack.callback(thread.join)
+        stack.callback(setattr, server, "should_exit", True)
+        while not server.started and thread.is_alive():
+            time.sleep(_POLL_S)
+        yield loops[0]

@@ -21,14 +21,13 @@ from endive.arithmetic.draws import derive
 from endive.formatting import format_count
 from endive.lab import LabError
 from endive.lab.behavior import Behavior
-from endive.lab.child_process import child_process, exit_code
+from endive.lab.client_processes import child_process, exit_code
 from endive.lab.exchange import Intention
 from endive.lab.observed_steps import (
     ObservedPhase,
     ObservedStep,
     Situation,
     Trial,
-    classify,
     commit_folder,
     fit_steps,
     group_runs,
@@ -37,7 +36,7 @@ from endive.lab.observed_steps import (
     writes_metadata,
 )
 from endive.lab.open_lab import Lab, LabSettings, open_lab
-from endive.lab.recording import RecordedRequest
+from endive.lab.recording import RecordedRequest, classify
 from endive.randomness import Purpose, Stream, run_key
 from endive.storage import FixedLatency, ProfiledProvider, StorageProfile
 

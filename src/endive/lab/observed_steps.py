@@ -14,21 +14,10 @@ import numpy as np
 from endive.lab.behavior import object_kind
 from endive.lab.exchange import CATALOG
 from endive.lab.objects import IF_MATCH
-from endive.lab.recording import RecordedRequest
-from endive.storage import MANIFEST_FILE, MANIFEST_LIST, TABLE_METADATA
-from endive.transaction.protocol_path import StepObject, StepOperation
+from endive.lab.recording import RecordedRequest, Token, classify
+from endive.storage import TABLE_METADATA
 
 ObservedPhase = Literal["load", "attempt", "after_loss", "after_success"]
-_OPERATIONS: tuple[tuple[str, StepOperation], ...] = (
-    ("List", "list"),
-    ("Get", "read"),
-    ("Head", "read"),
-    ("Delete", "delete"),
-    ("Abort", "delete"),
-)
-_OBJECTS: dict[str, StepObject] = {TABLE_METADATA: "metadata", MANIFEST_LIST: "log", MANIFEST_FILE: "manifest"}
-_DATA = (".parquet", ".orc", ".lance", ".vortex", ".arrow", ".csv")
-Token = tuple[StepOperation, StepObject | None]
 _TOLERANCE = 1e-6
 _OVERLAP_MS = 0.5
 """Minimum overlap of two concurrent requests."""
@@ -132,24 +121,6 @@ def mark_metadata(requests: Iterable[RecordedRequest]) -> tuple[RecordedRequest,
         else each
         for each in requests
     )
-
-
-def classify(operation: str, service: str, target: str, folder: str | None) -> Token:
-    """Return the operation and the kind of object of a request, which the object name determines."""
-    if service == CATALOG:
-        return "request", None
-    verb: StepOperation = next((name for prefix, name in _OPERATIONS if operation.startswith(prefix)), "write")
-    name = target.rpartition("/")[2].lower()
-    if verb == "list":
-        return verb, "log" if folder is not None and f"{target}/".startswith(folder) else "metadata"
-    kind = _OBJECTS.get(object_kind(target))
-    if kind is not None and folder is None:
-        return verb, kind
-    if "checkpoint" in name:
-        return verb, "checkpoint"
-    if folder is not None and target.rpartition("/")[0] == folder:
-        return verb, "log"
-    return verb, "data" if name.endswith(_DATA) else "manifest"
 
 
 def split_phases(trial: Trial, folder: str | None) -> dict[ObservedPhase, list[RecordedRequest]]:

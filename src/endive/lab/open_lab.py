@@ -16,8 +16,7 @@ from endive.config.schema import Document
 from endive.lab import LabError
 from endive.lab.behavior import Behavior, LabFailures
 from endive.lab.client_processes import ClientNames
-from endive.lab.exchange import Gate, Handler, pass_through
-from endive.lab.loopback import LOOPBACK, listen, serve_in_thread
+from endive.lab.exchange import LOOPBACK, Gate, Handler, listen, pass_through, serve_in_thread
 from endive.lab.objects import ObjectStore
 from endive.lab.recording import Recording
 from endive.lab.s3_api import S3Api

@@ -1,13 +1,13 @@
-"""Record every request to the lab as a row of Parquet, and write commit reports for ``endive import`` and ``endive fidelity``."""
+"""Record the requests to the lab and summarize them: Parquet file, commits with their durations, commit reports, lost responses."""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,25 +17,35 @@ from endive.lab.behavior import OTHER, object_kind
 from endive.lab.exchange import CATALOG, COMMIT, LOAD, Connection, Event, Request
 from endive.lab.objects import IF_MATCH, IF_NONE_MATCH
 from endive.output_files import whole_file, write_text
+from endive.storage import MANIFEST_FILE, MANIFEST_LIST, TABLE_METADATA
+from endive.transaction.protocol_path import StepObject, StepOperation
 
 REQUESTS, REPORTS = "requests.parquet", "reports.jsonl"
 _MOST_REQUESTS = 5_000_000
 _MOST_REPORTS = 200_000
+_OPERATIONS: tuple[tuple[str, StepOperation], ...] = (
+    ("List", "list"),
+    ("Get", "read"),
+    ("Head", "read"),
+    ("Delete", "delete"),
+    ("Abort", "delete"),
+)
+_OBJECTS: dict[str, StepObject] = {TABLE_METADATA: "metadata", MANIFEST_LIST: "log", MANIFEST_FILE: "manifest"}
+_DATA = (".parquet", ".orc", ".lance", ".vortex", ".arrow", ".csv")
+Token = tuple[StepOperation, StepObject | None]
 COLUMNS = pa.schema(
     [
-        pa.field("time_ms", pa.float64(), nullable=False),
-        pa.field("end_ms", pa.float64(), nullable=False),
-        pa.field("client", pa.string(), nullable=False),
-        pa.field("service", pa.string(), nullable=False),
-        pa.field("operation", pa.string(), nullable=False),
-        pa.field("object", pa.string(), nullable=False),
-        pa.field("version", pa.int64(), nullable=False),
-        pa.field("size_bytes", pa.int64(), nullable=False),
-        pa.field("status", pa.int32(), nullable=False),
-        pa.field("outcome", pa.string(), nullable=False),
-        pa.field("snapshot_id", pa.int64()),
-        pa.field("detail", pa.string(), nullable=False),
-        pa.field("change", pa.string(), nullable=False),
+        pa.field(name, kind, nullable=name == "snapshot_id")
+        for kind, names in (
+            (pa.float64(), ("time_ms", "end_ms")),
+            (pa.string(), ("client", "service", "operation", "object")),
+            (pa.int64(), ("version", "size_bytes")),
+            (pa.int32(), ("status",)),
+            (pa.string(), ("outcome",)),
+            (pa.int64(), ("snapshot_id",)),
+            (pa.string(), ("detail", "change")),
+        )
+        for name in names
     ]
 )
 """Columns of ``requests.parquet``; docs/guides/lab.md describes them."""
@@ -54,6 +64,24 @@ class RecordedRequest:
     def is_commit(self) -> bool:
         """True for commits to the catalog, and for conditional writes to the object store."""
         return self.event.operation == COMMIT if self.event.service == CATALOG else self.event.detail in (IF_NONE_MATCH, IF_MATCH)
+
+
+def classify(operation: str, service: str, target: str, folder: str | None) -> Token:
+    """Return the operation and the kind of object of a request, which the object name determines."""
+    if service == CATALOG:
+        return "request", None
+    verb: StepOperation = next((name for prefix, name in _OPERATIONS if operation.startswith(prefix)), "write")
+    name = target.rpartition("/")[2].lower()
+    if verb == "list":
+        return verb, "log" if folder is not None and f"{target}/".startswith(folder) else "metadata"
+    kind = _OBJECTS.get(object_kind(target))
+    if kind is not None and folder is None:
+        return verb, kind
+    if "checkpoint" in name:
+        return verb, "checkpoint"
+    if folder is not None and target.rpartition("/")[0] == folder:
+        return verb, "log"
+    return verb, "data" if name.endswith(_DATA) else "manifest"
 
 
 def read_requests(path: Path) -> list[RecordedRequest]:
@@ -115,10 +143,10 @@ class Recording:
         """Return the requests so far, from number ``start`` on."""
         with self._lock:
             rows = self._rows[start:]
-        return [RecordedRequest(begin * 1e3, end * 1e3, self._named(client), event) for begin, end, client, event in rows]
-
-    def _named(self, client: Connection | str) -> str:
-        return client if isinstance(client, str) else self._name(client)
+        return [
+            RecordedRequest(begin * 1e3, end * 1e3, client if isinstance(client, str) else self._name(client), event)
+            for begin, end, client, event in rows
+        ]
 
     def reports(self) -> list[dict[str, Any]]:
         """Return the commit reports of clients, and reports derived from the recording for other commits."""
@@ -252,6 +280,113 @@ def _as_report(commit: ObservedCommit) -> dict[str, Any]:
     }
 
 
-def as_data(commit: ObservedCommit) -> dict[str, Any]:
-    """Return a commit as data, for JSON."""
-    return asdict(commit)
+Problem = Literal["unknown", "repeated"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Commit whose outcome the client does not know, or duplicate commit.
+
+    Attributes:
+        problem: ``unknown``: the commit took effect, its response was lost, and the client did not send the same snapshot again.
+            ``repeated``: after that, the client committed the same data again; in a catalog, the same amount of data in another
+            snapshot.
+        table: Table of the catalog, or folder of the objects that commits create or swap.
+        client: Client.
+        commit: Snapshot, or name and version of the object.
+        again: Commit that repeats this commit; None for other problems.
+
+    """
+
+    problem: Problem
+    table: str
+    client: str
+    commit: str
+    again: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        """Description of the finding."""
+        return f"{self.table}, {self.client}: {self.commit} {_SENTENCES[self.problem]}" + (f": {self.again}" if self.again else "")
+
+
+_SENTENCES: Mapping[Problem, str] = {
+    "unknown": "took effect, but its response was lost, so the client does not know the outcome",
+    "repeated": "took effect, its response was lost, and the client committed the same amount of data again",
+}
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """A commit request, and whether the client wrote data files since its previous commit request."""
+
+    request: RecordedRequest
+    has_new_data: bool
+
+    @property
+    def name(self) -> str:
+        event = self.request.event
+        if event.service == CATALOG:
+            return f"snapshot {event.snapshot_id}"
+        return f"{event.target.rpartition('/')[2]} (version {event.version})"
+
+    @property
+    def took_effect(self) -> bool:
+        return self.request.event.status < 400
+
+
+def check_history(requests: Iterable[RecordedRequest]) -> list[Finding]:
+    """Return the commits whose outcome is unknown to the client, and the duplicate commits."""
+    found = []
+    for (client, table), attempts in _attempts(requests).items():
+        for place, each in enumerate(attempts):
+            if not each.took_effect or each.request.event.outcome != "lost":
+                continue
+            later = [other for other in attempts[place + 1 :] if other.request.event.outcome != "rejected"]
+            again = _find_repetition(each, later)
+            if again is not None:
+                found.append(Finding("repeated", table, client, each.name, again.name))
+            elif not any(_is_same(each, other) for other in later):
+                found.append(Finding("unknown", table, client, each.name))
+    return found
+
+
+def _attempts(requests: Iterable[RecordedRequest]) -> dict[tuple[str, str], list[_Attempt]]:
+    """Return the commit requests of each client to each table, in order."""
+    found: dict[tuple[str, str], list[_Attempt]] = {}
+    writers: set[str] = set()
+    for each in sorted(requests, key=lambda request: request.time_ms):
+        event, client = each.event, each.client
+        if event.service == CATALOG:
+            if each.is_commit and event.snapshot_id is not None:
+                found.setdefault((client, event.target), []).append(_Attempt(each, client in writers))
+                writers.discard(client)
+        elif each.is_commit:
+            found.setdefault((client, event.target.rpartition("/")[0]), []).append(_Attempt(each, client in writers))
+            writers.discard(client)
+        elif event.status < 400 and classify(event.operation, event.service, event.target, None) == ("write", "data"):
+            writers.add(client)
+    return found
+
+
+def _find_repetition(lost: _Attempt, later: Sequence[_Attempt]) -> _Attempt | None:
+    """Return the client's next successful commit if it repeats the lost one: it adds no new files, or the same amount of data."""
+    event = lost.request.event
+    if event.service == CATALOG:
+        following = next((other for other in later if other.took_effect), None)
+        if following is None or any(_is_same(lost, other) for other in later):
+            return None
+        other = following.request.event
+        return following if (other.detail, other.change) == (event.detail, event.change) else None
+    for following in later:
+        if following.has_new_data:
+            return None
+        if following.took_effect:
+            return following
+    return None
+
+
+def _is_same(one: _Attempt, other: _Attempt) -> bool:
+    """Return whether both requests commit the same snapshot or object, so that the client learns the outcome of the first."""
+    ours, theirs = one.request.event, other.request.event
+    return (ours.snapshot_id, ours.target) == (theirs.snapshot_id, theirs.target)

@@ -66,6 +66,12 @@ class _Served:
     change: str = ""
 
 
+def _error(status: int, code: str, message: str, headers: tuple[tuple[str, str], ...] = ()) -> Reply:
+    """Return an error in the format of the REST specification."""
+    body = json.dumps({"error": {"message": message, "type": code, "code": status}}).encode()
+    return Reply(status, body, (("content-type", "application/json"), *headers))
+
+
 class RestApi:
     """Server of the catalog, which simulates network latency, queue and service times.
 
@@ -79,7 +85,9 @@ class RestApi:
 
     """
 
+    service = CATALOG
     most_bytes = 16 * 2**20
+    refusal = staticmethod(_error)
 
     def __init__(
         self,
@@ -107,10 +115,6 @@ class RestApi:
         """Return the client of the token of the request."""
         return match_credential(request.headers.get("authorization", ""), self._tokens)
 
-    def refusal(self, status: int, code: str, message: str) -> Reply:
-        """Return an error in the format of the REST specification."""
-        return _error(status, code, message)
-
     async def answer(self, request: Request) -> Exchange:
         """Return the reply to a request when it is due."""
         operation = _name(request)
@@ -121,16 +125,13 @@ class RestApi:
         there_ms, back_ms = self._draws.network_ms(), self._draws.network_ms()
         await wait_until(request.arrived_s + there_ms / 1e3)
         if fate.is_failed:
-            served, outcome = (
-                _Served(_error(403, "ForbiddenException", "The request failed permanently."), _name(request)),
-                "failed",
-            )
+            served, outcome = _Served(_error(403, "ForbiddenException", "The request failed permanently."), operation), "failed"
         elif fate.is_rejected:
-            served, outcome = _Served(_error(503, "ServiceUnavailableException", "Try again."), _name(request)), "rejected"
+            served, outcome = _Served(_error(503, "ServiceUnavailableException", "Try again."), operation), "rejected"
         elif self._is_full():
             wait_s = max(1, round(self._settings.retry_after_ms / 1e3))
             reply = _error(429, "TooManyRequestsException", "The queue is full.", (("retry-after", str(wait_s)),))
-            served, outcome = _Served(reply, _name(request)), "rejected"
+            served, outcome = _Served(reply, operation), "rejected"
         else:
             served = await self._serve_once(request)
             status = served.reply.status
@@ -417,8 +418,3 @@ def _json(content: Any) -> Reply:
 
 def _json_bytes(content: bytes) -> Reply:
     return Reply(200, content, (("content-type", "application/json"),))
-
-
-def _error(status: int, kind: str, message: str, headers: tuple[tuple[str, str], ...] = ()) -> Reply:
-    body = json.dumps({"error": {"message": message, "type": kind, "code": status}}).encode()
-    return Reply(status, body, (("content-type", "application/json"), *headers))

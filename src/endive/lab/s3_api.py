@@ -48,6 +48,16 @@ class _Plan:
     condition: str = ""
 
 
+def _xml(body: str, status: int = 200) -> Reply:
+    content = f'<?xml version="1.0" encoding="UTF-8"?>\n{body}'.encode("utf-8", "replace")
+    return Reply(status, content, (("content-type", "application/xml"),))
+
+
+def _error(status: int, code: str, message: str) -> Reply:
+    """Return an error in the format of S3."""
+    return _xml(f"<Error><Code>{code}</Code><Message>{escape(message)}</Message></Error>", status)
+
+
 class S3Api:
     """Server of the object store; each response has a latency drawn from the configuration.
 
@@ -59,6 +69,9 @@ class S3Api:
         most_bytes: Maximum size of a request body.
 
     """
+
+    service = STORE
+    refusal = staticmethod(_error)
 
     def __init__(
         self,
@@ -81,10 +94,6 @@ class S3Api:
         given = _CREDENTIAL.search(request.headers.get("authorization", ""))
         key = given.group(1) if given else request.query.get("X-Amz-Credential", "").partition("/")[0]
         return match_credential(key, self._access_keys)
-
-    def refusal(self, status: int, code: str, message: str) -> Reply:
-        """Return an error in the format of S3."""
-        return _error(status, code, message)
 
     async def answer(self, request: Request) -> Exchange:
         """Return the reply to a request when it is due."""
@@ -337,18 +346,9 @@ def _unsupported(request: Request) -> StoreError:
     return StoreError(501, "NotImplemented", f"The lab does not support {request.method} {asked}".rstrip() + ".")
 
 
-def _error(status: int, code: str, message: str) -> Reply:
-    return _xml(f"<Error><Code>{code}</Code><Message>{escape(message)}</Message></Error>", status)
-
-
 def _error_reply(request: Request, error: StoreError) -> Reply:
     reply = _error(error.status, error.code, str(error))
     return Reply(reply.status) if request.method == "HEAD" else reply
-
-
-def _xml(body: str, status: int = 200) -> Reply:
-    content = f'<?xml version="1.0" encoding="UTF-8"?>\n{body}'.encode("utf-8", "replace")
-    return Reply(status, content, (("content-type", "application/xml"),))
 
 
 def _etag_reply(etag: str) -> Reply:
