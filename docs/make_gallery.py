@@ -50,21 +50,21 @@ STUDIES = (
         "load_by_provider",
         "Saturation by object store",
         "latency_throughput",
-        "Commits are fast until the round trips to the object store take up the time between two commits. Beyond that load, "
-        "latency and aborts increase instead of throughput.",
+        "Commits are fast until the round trips to the object store take up the time between two commits. Above this load, "
+        "latency and aborts increase, but throughput does not.",
     ),
     Study(
         "catalog_latency",
         "Catalog latency",
         "success_load",
-        "A catalog that responds within 1 ms does not make commits free: each attempt still writes a manifest list to S3.",
+        "A catalog that responds within 1 ms does not make commits free. Each attempt still writes a manifest list to S3.",
     ),
     Study(
         "tables",
         "Number of tables",
         "success_load",
-        "With one commit pointer for all tables, more tables avoid the repair of manifest lists after a lost race, but not the "
-        "race itself.",
+        "All tables share one commit pointer in this study, so a commit to any table can lose the race. With more tables, fewer "
+        "retries have to rewrite a manifest list.",
     ),
     Study(
         "groups",
@@ -83,62 +83,64 @@ STUDIES = (
         "catalog_designs",
         "CAS, append, ML+, inlining",
         "catalogs_latency",
-        "Inlined table metadata and appending to manifest lists (ML+) each reduce latency slightly. A log increases latency "
-        "compared with compare-and-swap: an append is sent again if the log has grown in the meantime, and the client reads "
-        "the log to learn the outcome.",
+        "Inlined table metadata and appending to manifest lists (ML+) each reduce latency slightly. A catalog log has a higher "
+        "latency than compare-and-swap. The client sends an append again if the log has grown in the meantime, and reads the "
+        "log to learn the outcome.",
     ),
     Study(
         "inlining",
         "Inlined table metadata",
         "latency_throughput",
-        "Table metadata in a separate file costs a read before the job and a write in each attempt, which reduces throughput.",
+        "Table metadata in a separate file costs a read before the job and a write in each attempt. This cost reduces throughput.",
     ),
     Study(
         "merge_append_starvation",
         "Starvation of merge appends",
         "frontier",
-        "A writer that merges manifests commits as long as there are few manifests. With hundreds of manifests, a stream of one "
-        "append per second starves it. A faster stream produces hundreds of manifests by itself.",
+        "A writer that merges manifests commits if the table has few manifests. With hundreds of manifests, one append per "
+        "second by another class prevents most commits of this writer. A faster stream of appends itself produces hundreds of "
+        "manifests.",
     ),
     Study(
         "maintenance",
         "Maintenance during ingestion",
         "frontier",
-        "A validated overwrite reads the concurrent commits, and further commits follow while it reads. On a slow object store it "
-        "never commits.",
+        "A validated overwrite reads the concurrent commits, and further commits follow during these reads. On a slow object "
+        "store, the overwrite never commits.",
     ),
     Study(
         "maintenance_paths",
         "Four variants of a maintenance job",
         "success_by_class",
-        "Validation and the merging of manifests, not the job itself, determine which variant commits.",
+        "Validation and the merging of manifests determine which variant commits. The job is the same in all variants.",
     ),
     Study(
         "uncommittable",
         "Load at which overwrites no longer commit",
         "answer",
-        "This search finds the rate of appends above which fewer than 95% of overwrites commit, if every append overlaps with "
-        "them.",
+        "This search finds the rate of appends above which fewer than 95% of overwrites commit. Every append overlaps with the "
+        "overwrites.",
     ),
     Study(
         "uncommittable_iceberg",
         "The same load on Iceberg's commit path",
         "answer",
-        "This search finds the same rate for a serializable overwrite of a partition without other writers. Validation still "
-        "reads every manifest list.",
+        "This search finds the rate of appends above which fewer than 95% of the serializable overwrites of one partition "
+        "commit. No other transaction writes to this partition. Validation still reads every manifest list.",
     ),
     Study(
         "retries_where",
         "Client retries, server retries, group commit",
         "question",
-        "With client retries, one third of the transactions commit at 16 appends/s to one table. Server retries increase "
-        "the load of the server. Group commit, which commits all waiting appends together, sustains the whole load.",
+        "With client retries, one third of the transactions commit at 16 appends/s to one table. Server retries increase the "
+        "load of the server. Group commit combines all waiting appends into one commit and sustains the whole load.",
     ),
     Study(
         "catalog_queue",
         "Queueing at the catalog",
         "question",
-        "Queueing is negligible up to a utilization of 75% of the workers. Above 75%, queueing dominates commit time.",
+        "Queueing at the catalog is negligible up to a utilization of 75% of the workers. Above 75%, queueing dominates commit "
+        "time.",
     ),
     Study(
         "backoff_kinds",
@@ -151,8 +153,8 @@ STUDIES = (
         "one_committer",
         "One committer or many",
         "question",
-        "If each of 80 writers commits its own transactions, half of them abort. One committer for all writers commits every file "
-        "batch, about 500 ms after its handoff.",
+        "If each of 80 writers commits its own transactions, half of the transactions abort. One committer for all writers "
+        "commits every file batch, about 500 ms after it receives the batch.",
     ),
     Study(
         "lost_answers",
@@ -172,21 +174,21 @@ STUDIES = (
         "compaction_interval",
         "How often to compact",
         "question",
-        "A compaction conflicts with a MERGE that deletes rows of the same files while it runs. Short jobs and jobs that commit in "
-        "parts succeed more often than long ones.",
+        "A compaction conflicts with a MERGE that deletes rows of the same files during the compaction. Short compactions, and "
+        "compactions that commit in parts, succeed more often than long compactions.",
     ),
     Study(
         "formats",
         "Iceberg, Delta, Lance and DuckLake",
         "question",
-        "Appends of 5, 20 and 100 writers to one table, with the commit protocol of each format on S3.",
+        "This study simulates appends of 5, 20 and 100 writers to one table on S3, with the commit protocol of each format.",
     ),
     Study(
         "iceberg_v4",
         "Iceberg v4, as proposed",
         "question",
-        "One root manifest per commit, instead of a manifest, a manifest list and metadata.json, shortens the time in which a "
-        "commit can lose the race.",
+        "Iceberg v4 writes one root manifest per commit, instead of a manifest, a manifest list and metadata.json. This "
+        "shortens the time in which a commit can lose the race.",
     ),
 )
 """Studies of the gallery. A study is listed once its figure exists."""
@@ -196,9 +198,9 @@ HEAD = """\
 
 <!-- Made by docs/make_gallery.py. Do not edit. -->
 
-Each study on this page runs in about a minute. The page shows one figure of the study and the answer that it prints. Each command
-below writes all figures and, for a sweep, a report. `endive examples` lists the studies. `--full` runs more loads, more seeds and
-longer runs.
+Each study on this page runs in about a minute. The page shows one figure of each study and the answer that the study prints. Each
+command below writes all figures of its study. For a sweep, the command also writes a report. `endive examples` lists the studies.
+`--full` simulates more loads, more seeds and longer runs.
 """
 
 
