@@ -20,7 +20,7 @@ from benchmarks.measure import ROOT
 from benchmarks.pipeline import CORES, LIGHT, _memory_mib
 
 _ROWS = (25_000_000, 100_000_000)
-"""Numbers of rows of the study. The earlier version is measured with the first only, because it takes minutes."""
+"""Numbers of rows of the study. The earlier version is measured with the first only."""
 _SEEDS = 8
 _BASIC = """
 SELECT filename, workload_class, count(*), avg(CAST(status = 'committed' AS DOUBLE)), count(*) FILTER (status = 'aborted'),
@@ -31,43 +31,45 @@ FROM read_parquet('{files}', filename = true) GROUP BY filename, workload_class
 
 
 def measure_one_pass(shorter: float) -> list[dict[str, Any]]:
-    """Return rows for each size and version, with the ratio of the CPU time of the first version of the size to their own."""
-    before = os.environ.get("ENDIVE_BEFORE")
-    here = ROOT / "src"
-    if before:
-        _measure("compile kernels", Path(before), 10_000.0, consolidate=True)
-    _measure("compile kernels", here, 10_000.0)
+    """Return rows for each size and version, with the ratio of the CPU time of the first row of the size to their own."""
+    sources = {"this version": ROOT / "src"}
+    if "ENDIVE_BEFORE" in os.environ:
+        sources = {"before": Path(os.environ["ENDIVE_BEFORE"]), **sources}
+    for source in sources.values():
+        _measure("compile kernels", source, 10_000.0)
     found = []
     for size in (rows / shorter for rows in _ROWS):
-        versions = [_measure("before", Path(before), size, consolidate=True)] if before and size <= _ROWS[0] else []
-        versions += [_measure("this version", here, size), _measure("this version, no rows kept", here, size, "--rows", "none")]
+        versions = []
+        for what, options in (("", ()), (", no rows kept", ("--rows", "none"))):
+            for name, source in sources.items():
+                if name != "before" or size <= _ROWS[0]:
+                    versions.append(_measure(f"{name}{what}", source, size, *options))
         found += [{**row, "ratio": versions[0]["cpu_s"] / row["cpu_s"]} for row in versions]
     return found
 
 
-def _measure(name: str, source: Path, rows: float, *options: str, consolidate: bool = False) -> dict[str, Any]:
+def _measure(name: str, source: Path, rows: float, *options: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="endive-bench-") as folder:
         study, out = Path(folder) / "light.toml", Path(folder) / "out"
         duration_ms = rows / (_SEEDS * 30.0) * 1000.0
         study.write_text(LIGHT.format(last_seed=_SEEDS - 1, duration_ms=duration_ms))
         master = ("--master", f"local[{CORES},4]")
         sweep_s, sweep_mib = _watch(source, "sweep", str(study), "--out", str(out), *options, *master)
-        merge_s, merge_mib = _watch(source, "consolidate", str(out), *master) if consolidate else (0.0, 0.0)
         metrics_s, metrics_mib = _watch(source, "metrics", str(out), *master)
         size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-        keeps_rows = not options and not consolidate
-        duckdb_s = _duckdb_cpu_seconds(out) if keeps_rows else None
-        again_s = _watch(source, "metrics", str(out), "--warmup", f"{duration_ms / 10.0:.0f}", *master)[0] if keeps_rows else None
+        duckdb_s = None if options else _duckdb_cpu_seconds(out)
+        again_s, again_mib = None, 0.0
+        if not options:
+            again_s, again_mib = _watch(source, "metrics", str(out), "--warmup", f"{duration_ms / 10.0:.0f}", *master)
     return {
         "case": f"{name}: {rows:,.0f} rows",
         "sweep_cpu_s": sweep_s,
-        "consolidate_cpu_s": merge_s,
         "metrics_cpu_s": metrics_s,
-        "cpu_s": sweep_s + merge_s + metrics_s,
+        "cpu_s": sweep_s + metrics_s,
         "duckdb_cpu_s": duckdb_s,
         "measure_again_cpu_s": again_s,
         "disk_mib": size / 2**20,
-        "largest_worker_mib": max(sweep_mib, merge_mib, metrics_mib),
+        "largest_worker_mib": max(sweep_mib, metrics_mib, again_mib),
     }
 
 

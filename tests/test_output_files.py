@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from endive.output_files import check_writable, whole_file, write_text
-from endive.runs.execute import ParquetSink
+from endive.runs.row_files import ParquetSink
 
 SCHEMA = pa.schema([("x", pa.int64())])
 

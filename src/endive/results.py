@@ -42,7 +42,7 @@ from endive.report.tuning_answer import TuningAnswer
 from endive.report.verdicts import describe_ranked_side, explain_aborts, name_metric, name_subject, summarize_comparison
 from endive.runs.identity import compute_experiment_hash
 from endive.runs.layout import REPORT, RESULTS, run_directory
-from endive.runs.stored import ROWS_KEPT, rows_missing
+from endive.runs.row_files import ROWS_KEPT, rows_missing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from endive.runs.execute import ParquetSink
+from endive.runs.row_files import ParquetSink
 
 SCHEMA = pa.schema([("x", pa.int64())])
 

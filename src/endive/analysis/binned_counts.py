@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,19 +15,25 @@ def time_places(moments_ms: Floats, edges_ms: Floats) -> Ints:
 
     A time on an edge belongs to the later bin, and a time on the last edge to the last bin.
     """
-    places = np.searchsorted(edges_ms, moments_ms, side="right")
-    return np.asarray(places - (moments_ms == edges_ms[-1]))
+    if not len(moments_ms):
+        return np.zeros(0, np.int64)
+    least, most = np.searchsorted(edges_ms, (moments_ms.min(), moments_ms.max()), side="right").tolist()
+    if least == most < len(edges_ms):  # rows are ordered by time, so that few edges lie between the times of a chunk
+        return np.broadcast_to(np.int64(least), len(moments_ms))
+    places = least + np.searchsorted(edges_ms[least:most], moments_ms, side="right")
+    return np.asarray(places - (moments_ms == edges_ms[-1]) if most == len(edges_ms) else places)
 
 
 def count_by(groups: Ints, number: int, chosen: Flags | None = None, weights: npt.NDArray[np.generic] | None = None) -> Floats:
     """Count rows, or sum weights of rows, by group. ``chosen`` selects rows."""
     if weights is not None and weights.strides == (0,):
         return count_by(groups, number, chosen) * float(weights[0]) if len(weights) else np.zeros(number)
+    chosen = None if chosen is None or chosen.all() else chosen
     if number == 1:
         if weights is None:
             return np.array([float(len(groups) if chosen is None else np.count_nonzero(chosen))])
         return np.array([float(weights.sum() if chosen is None else weights.sum(where=chosen))])
-    if chosen is not None and not chosen.all():
+    if chosen is not None:
         groups = groups[chosen]
         weights = None if weights is None else weights[chosen]
     return np.bincount(groups, weights=weights, minlength=number).astype(np.float64)
@@ -41,9 +49,18 @@ class TimeCounts:
 
     def add(self, groups: Ints, places: Ints, weights: npt.NDArray[np.generic] | None = None) -> None:
         """Add rows at the positions that ``time_places`` returned."""
-        columns = self._table.shape[1]
-        keys = places if self._groups == 1 else groups * columns + places
-        self._table += np.bincount(keys, weights=weights, minlength=self._table.size).reshape(self._table.shape)
+        if not len(places):
+            return
+        if weights is not None and weights.strides == (0,) and np.issubdtype(weights.dtype, np.integer):
+            self._table += self._count(groups, places) * float(weights[0])
+        elif weights is None and self._groups == 1 and places.strides == (0,):
+            self._table[0, places[0]] += len(places)
+        else:
+            self._table += self._count(groups, places, weights)
+
+    def _count(self, groups: Ints, places: Ints, weights: npt.NDArray[np.generic] | None = None) -> npt.NDArray[Any]:
+        keys = places if self._groups == 1 else groups * self._table.shape[1] + places
+        return np.bincount(keys, weights=weights, minlength=self._table.size).reshape(self._table.shape)
 
     @property
     def bins(self) -> Floats:

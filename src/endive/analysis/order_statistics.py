@@ -7,7 +7,7 @@ registered, and another pass over the same values narrows the bin or collects th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,8 +24,10 @@ MOST_KEPT = 2_000_000
 """Maximum number of rows with values in memory; each takes about 40 bytes."""
 _CELLS = 2**18
 """Number of bins of the first pass."""
-_MOST_COLLECTED = 400_000
+_MOST_COLLECTED = 2_000_000
 """Maximum number of values that a pass collects."""
+_MOST_PENDING = 2**19
+"""Number of values that are counted together, because counting costs time for each bin."""
 _SPLIT_BITS = 12
 """Binary logarithm of the number of cells into which a further pass divides a bin."""
 _LEAST_EXPONENT, _OCTAVES = -10, 44
@@ -186,18 +188,20 @@ class CountedValues:
         self._bins = _OCTAVES << bits
         self.counts = np.zeros((sets, self._bins), np.int64)
         self.limit_counts = np.zeros((sets, len(self.limits) + 1), np.int64)
+        self._pending: list[Ints] = []
+        """Bins of values that are not counted yet."""
         self._wanted: dict[tuple[Members, int], None] = {}
         self._open: list[_Request] = []
         self._answers: dict[tuple[Members, int], tuple[float, int]] = {}
         self._unions: dict[Members, CountedUnion] = {}
-        self._following: list[Ints] = []
+        self._following: list[npt.NDArray[np.int32]] = []
         """Cell of each part of the cells of each level; -1 for parts without requests. Bins are the parts of level 0."""
         self._levels: list[tuple[Codes, npt.NDArray[np.uint64]]] = []
         """First code of each cell, and binary logarithm of the width of its parts, for each level from 1."""
         self._parts: Ints | None = None
         self._extremes = np.zeros((2, 0), np.int64)
         """Least and greatest code of the values of each cell whose parts are counted."""
-        self._collected: list[tuple[Ints, Floats]] | None = None
+        self._collected: list[tuple[npt.NDArray[np.int32], Floats]] | None = None
 
     def add(self, sets: Ints, values: Floats) -> None:
         """Count values; in further passes count or collect the values of the requested cells."""
@@ -210,18 +214,20 @@ class CountedValues:
         if self._sets > 1:
             places += sets * self._bins
         if not self._following:
-            _count(self.counts, places)
+            self._pending.append(places)
+            if sum(map(len, self._pending)) >= _MOST_PENDING:
+                self._count_pending()
             if len(self.limits):
                 _count(self.limit_counts, sets * self.limit_counts.shape[1] + np.searchsorted(self.limits, values))
             return
         for level, following in enumerate(self._following):
             cells = following[places]
-            chosen = cells >= 0
+            chosen = np.flatnonzero(cells >= 0)
             cells, codes, values = cells[chosen], codes[chosen], values[chosen]
             if level < len(self._levels):
                 first, shift = self._levels[level]
                 beyond = (codes - first[cells]).view(np.uint64)  # the outer bins are wider than half of the codes
-                places = (cells << _SPLIT_BITS) + (beyond >> shift[cells]).astype(np.int64)
+                places = (cells.astype(np.int64) << _SPLIT_BITS) + (beyond >> shift[cells]).astype(np.int64)
         if self._parts is not None:
             _count(self._parts, places)
             np.minimum.at(self._extremes[0], cells, codes)
@@ -231,6 +237,7 @@ class CountedValues:
 
     def finish_pass(self) -> None:
         """Answer the requests whose values were collected, or narrow the cells of the others."""
+        self._count_pending()
         if self._collected is not None:
             self._answer()
         elif self._parts is not None:
@@ -241,10 +248,15 @@ class CountedValues:
                 if least == greatest:
                     self._answers[request.members, request.below + request.rank] = _to_value(least), request.below
                 else:
-                    self._narrow(request, counts[request.cells], request.cells << _SPLIT_BITS)
+                    self._narrow([request], counts[request.cells], request.cells << _SPLIT_BITS)
                     left.append(request)
             self._open = left
             self._prepare(counts.reshape(-1), self._range_of_part)
+
+    def _count_pending(self) -> None:
+        if self._pending:
+            _count(self.counts, np.concatenate(self._pending))
+            self._pending = []
 
     def union(self, members: Members) -> Ordered:
         """Return the values of some sets."""
@@ -263,23 +275,27 @@ class CountedValues:
     def needs_pass(self) -> bool:
         """Return whether another pass is needed; the first call after the first pass registers the requests."""
         if self._wanted and not self._open:
+            by_members: dict[Members, list[_Request]] = {}
             for members, rank in self._wanted:
-                request = _Request(members, rank, 0, np.asarray(members))
-                self._narrow(request, self.counts[request.cells], request.cells * self._bins)
-                self._open.append(request)
+                by_members.setdefault(members, []).append(_Request(members, rank, 0, np.asarray(members)))
+            for members, requests in by_members.items():
+                cells = np.asarray(members)
+                self._narrow(requests, self.counts[cells], cells * self._bins)
+                self._open += requests
             self._following, self._levels = [], []
             self._prepare(self.counts.reshape(-1), self._range_of_bin)
         self._wanted = {}
         return bool(self._open)
 
-    def _narrow(self, request: _Request, counts: Ints, starts: Ints) -> None:
-        """Replace the cells of a request by their parts that contain it."""
+    def _narrow(self, requests: Sequence[_Request], counts: Ints, starts: Ints) -> None:
+        """Replace the cells of requests, which have the same cells, by the parts that contain the requested ranks."""
         reached = np.cumsum(counts.sum(axis=0))
-        part = int(np.searchsorted(reached, request.rank, side="right"))
-        before = int(reached[part - 1]) if part else 0
-        request.rank -= before
-        request.below += before
-        request.cells = starts[counts[:, part] > 0] + part
+        for request in requests:
+            part = int(np.searchsorted(reached, request.rank, side="right"))
+            before = int(reached[part - 1]) if part else 0
+            request.rank -= before
+            request.below += before
+            request.cells = starts[counts[:, part] > 0] + part
 
     def _prepare(self, counts: Ints, range_of: Callable[[int], tuple[int, int]]) -> None:
         """Turn the parts that contain requests into the cells of the next pass; collect their values if they are few."""
@@ -287,10 +303,10 @@ class CountedValues:
         if not self._open:
             return
         chosen = np.unique(np.concatenate([request.cells for request in self._open]))
-        following = np.full(len(counts), -1, np.int64)
+        following = np.full(len(counts), -1, np.int32)
         following[chosen] = np.arange(len(chosen))
         for request in self._open:
-            request.cells = following[request.cells]
+            request.cells = following[request.cells].astype(np.int64)
         ranges = [range_of(int(part)) for part in chosen]
         self._following.append(following)
         if int(counts[chosen].sum()) <= self._most_collected:
@@ -319,7 +335,9 @@ class CountedValues:
 
     def _answer(self) -> None:
         collected = self._collected or []
-        cells = np.concatenate([np.zeros(0, np.int64), *(each for each, _ in collected)])
+        cells = np.concatenate([np.zeros(0, np.int32), *(each for each, _ in collected)])
+        if cells.max(initial=0) < 2**16:
+            cells = cells.astype(np.uint16)  # sorted in linear time
         values = np.concatenate([np.zeros(0), *(each for _, each in collected)])[np.argsort(cells, kind="stable")]
         by_cell = np.split(values, np.cumsum(np.bincount(cells))[:-1])
         merged: dict[bytes, Floats] = {}

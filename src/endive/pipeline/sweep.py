@@ -26,10 +26,9 @@ from endive.config.schema import Document
 from endive.config.sweep_file import KeptRows
 from endive.pipeline.jobs import LocalThreads, cores, read_specs, run_tasks
 from endive.pipeline.metrics import last_options
-from endive.runs.execute import Outcome, complete_run
+from endive.runs.execute import Outcome, complete_run, discard_scratch, transfer_run
 from endive.runs.identity import parameters
 from endive.runs.inventory import Experiment, PipelineError, RecordedRun, take_inventory
-from endive.runs.kept_rows import discard_scratch, transfer_run
 from endive.runs.layout import hash_of, scratch_directory
 from endive.runs.parameters import flat_parameters
 from endive.runs.plan import PlannedRun, Work
@@ -65,12 +64,14 @@ class RunSpec:
     Attributes:
         document: The configuration as JSON.
         experiment: Hash of the experiment, as the plan computed it.
+        rows: Rows to keep.
     """
 
     root: str
     document: str
     experiment: str
     seed: int
+    rows: KeptRows = "all"
 
 
 @dataclass(frozen=True)
@@ -258,7 +259,7 @@ def complete_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
             yield _to_batch(_keep(spec))
             continue
         document = Document.model_validate(json.loads(spec.document))
-        outcome = complete_run(document, spec.seed, Path(spec.root), spec.experiment)
+        outcome = complete_run(document, spec.seed, Path(spec.root), spec.experiment, spec.rows)
         yield _to_batch([outcome])
 
 
@@ -286,15 +287,15 @@ def _keep(spec: KeepSpec) -> Iterator[Outcome]:
             yield from (Outcome(hash_of(name) or name, seed, "failed", error=text) for seed in seeds)
 
 
-def describe_run(run: PlannedRun, root: Path) -> str:
+def describe_run(run: PlannedRun, root: Path, rows: KeptRows = "all") -> str:
     """Return the specification of a run for a task."""
     document = json.dumps(run.point.document.model_dump(mode="json", exclude_unset=True, exclude_none=True))
-    return _SPEC.dump_json(RunSpec(str(root.resolve()), document, run.point.experiment, run.seed)).decode()
+    return _SPEC.dump_json(RunSpec(str(root.resolve()), document, run.point.experiment, run.seed, rows)).decode()
 
 
 def _describe_piece(piece: Piece, root: Path, rows: KeptRows) -> Iterator[str]:
-    place = root if rows == "all" else scratch_directory(root)
-    yield from (describe_run(run, place) for run in piece.runs)
+    yield from (describe_run(run, root, rows) for run in piece.runs)
     if piece.unit is not None:
+        place = root if rows == "all" else scratch_directory(root)
         unit = replace(piece.unit, root=str(place.resolve()))
         yield _SPEC.dump_json(unit if rows == "all" else KeepSpec(piece.unit.root, unit, rows)).decode()

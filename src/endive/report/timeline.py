@@ -25,7 +25,7 @@ from endive.report import ReportError, phrases
 from endive.report.figure import Axis, Figure
 from endive.report.study_data import RunPlace, Study
 from endive.report.style import PART_COLOURS
-from endive.runs.stored import rows_missing
+from endive.runs.row_files import rows_missing
 from endive.simulation import Simulation, SimulationConfig
 from endive.simulation.columns import TIME_WORDS, Progress
 from endive.simulation.runner import EngineError

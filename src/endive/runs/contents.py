@@ -11,17 +11,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from endive.config import ConfigError, load_document
+from endive.config.sweep_file import KeptRows
 from endive.input_files import UnreadableError, check_rows, in_short
 from endive.output_files import checksum
 from endive.runs.identity import compute_experiment_hash, parameters
-from endive.runs.kept_rows import SampledIds
 from endive.runs.layout import CONFIG, PROVENANCE, SUMMARY, TRACE, hash_of
 from endive.runs.records import CHECKSUM, RecordError, SummaryRecord, read_record
+from endive.runs.row_files import is_sampled
 from endive.runs.stored import StoredExperiment, StoredRun
 from endive.simulation import Summary
 from endive.simulation.columns import RESULT_SCHEMA, TRACE_SCHEMA
@@ -85,6 +88,30 @@ def results_problem(run: StoredRun) -> str | None:
     except RecordError as error:
         return f"damaged: {error}"
     return _checksum_problem(run)
+
+
+class SampledIds:
+    """Check of the transactions that a study keeps of a run with ``transactions`` rows."""
+
+    def __init__(self, transactions: int) -> None:
+        self._transactions = transactions
+        self._ids: list[npt.NDArray[np.int64]] = []
+
+    def check(self, batch: pa.RecordBatch) -> None:
+        """Check the next rows. Raises RowError if a row is not in the sample."""
+        ids = batch.column("txn_id").to_numpy()
+        wrong = ~is_sampled(ids)
+        if wrong.any():
+            raise RowError(f"transaction {ids[int(np.argmax(wrong))]} is not one of the sample")
+        self._ids.append(ids)
+
+    def check_complete(self, rows: KeptRows) -> None:
+        """Check that each row of the sample occurred exactly once. Raises RowError."""
+        found = np.sort(np.concatenate([np.zeros(0, np.int64), *self._ids]))
+        expected = np.arange(self._transactions if rows == "sample" else 0)
+        expected = expected[is_sampled(expected)]
+        if not np.array_equal(found, expected):
+            raise RowError(f"{len(found):,} rows are kept, but not the {len(expected):,} of the sample, each once")
 
 
 def _compare_summary(key: str, found: Any, own: Any) -> None:

@@ -14,13 +14,12 @@ import json
 import platform
 import time
 import traceback
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -30,13 +29,15 @@ import tomli_w
 from endive import __version__
 from endive.config import Document, build_simulation_config
 from endive.config.components import custom_components
-from endive.output_files import check_inside, checksum, errors_naming, whole_file, write_text
+from endive.config.sweep_file import KeptRows
+from endive.output_files import check_inside, discard, write_text
 from endive.runs.identity import compute_experiment_hash, parameters
-from endive.runs.layout import RunFiles, named_experiment, run_directory
+from endive.runs.layout import RunFiles, named_experiment, run_directory, scratch_directory
 from endive.runs.records import seal_record
+from endive.runs.row_files import MeasuringSink, ParquetSink, SampleSink
 from endive.runs.stored import StoredRun
 from endive.simulation import RESULT_SCHEMA, TRACE_SCHEMA, Simulation, Summary
-from endive.simulation.columns import Progress, parquet_options
+from endive.simulation.columns import Progress
 from endive.version import code_version, get_git_sha
 
 _DEPENDENCIES = ("numba", "numpy", "pandas", "pyarrow", "pydantic", "scipy", "simpy")
@@ -133,7 +134,9 @@ def _is_result(path: Path) -> bool:
         return False
 
 
-def execute_run(prepared: PreparedRun, files: RunFiles, *, trace: bool = False, progress: Progress | None = None) -> FinishedRun:
+def execute_run(
+    prepared: PreparedRun, files: RunFiles, *, trace: bool = False, progress: Progress | None = None, rows: KeptRows = "all"
+) -> FinishedRun:
     """Simulate a prepared run and write its files.
 
     Args:
@@ -141,16 +144,21 @@ def execute_run(prepared: PreparedRun, files: RunFiles, *, trace: bool = False, 
         files: Files to write.
         trace: Whether to write a log of all events as well, which requires the reference engine.
         progress: Function that is called with the simulated time.
+        rows: Rows to keep. Unless all rows are kept, the run also writes a temporary file from which it is measured.
     """
     summary = Summary(prepared.simulation.config.duration_ms)
     started, clock = datetime.now(UTC), time.perf_counter()
     with ExitStack() as stack:
-        results = stack.enter_context(ParquetSink(files.results, RESULT_SCHEMA))
+        sink_of_results = ParquetSink(files.results, RESULT_SCHEMA) if rows == "all" else SampleSink(files.results, rows)
+        results = stack.enter_context(sink_of_results)
+        measuring = None if rows == "all" else stack.enter_context(MeasuringSink(files.measuring))
         events = stack.enter_context(ParquetSink(files.trace, TRACE_SCHEMA)) if trace else None
 
         def sink(batch: pa.RecordBatch) -> None:
             results(batch)
             summary(batch)
+            if measuring is not None:
+                measuring(batch)
 
         counters = prepared.simulation.stream(sink, trace=events, progress=progress)
         engine = "reference" if trace else prepared.simulation.engine
@@ -159,9 +167,14 @@ def execute_run(prepared: PreparedRun, files: RunFiles, *, trace: bool = False, 
         checksums = {"results_sha256": results.finish(), "summary_sha256": hashlib.sha256(summary_text.encode()).hexdigest()}
         if events is not None:
             checksums["trace_sha256"] = events.finish()
+        total, kept = results.rows, {}
+        if measuring is not None:
+            total = measuring.rows
+            kept = {"rows_kept": rows, "kept": results.rows}
         provenance = seal_record(
             {
-                "rows": results.rows,
+                "rows": total,
+                **kept,
                 **checksums,
                 "repeat": _repeat_command(prepared, files),
                 **describe_run(prepared, engine, started, time.perf_counter() - clock),
@@ -171,7 +184,7 @@ def execute_run(prepared: PreparedRun, files: RunFiles, *, trace: bool = False, 
         write_text(files.version, f"{provenance['git_commit'] or code_version()}\n")
         write_text(files.summary, summary_text)
         write_text(files.provenance, json.dumps(provenance, indent=2) + "\n")
-    return FinishedRun(files, results.rows, numbers, provenance)
+    return FinishedRun(files, total, numbers, provenance)
 
 
 def describe_run(prepared: PreparedRun, engine: str, started: datetime, seconds: float) -> dict[str, Any]:
@@ -226,42 +239,6 @@ def _config_text(document: Document, files: RunFiles) -> str:
     return tomli_w.dumps(tree)
 
 
-class ParquetSink:
-    """Sink that writes batches to a Parquet file, one row group per batch, and creates the file atomically."""
-
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self.path = path
-        self.rows = 0
-        self._whole = whole_file(path)
-        self._temporary = self._whole.__enter__()
-        self._writer = pq.ParquetWriter(self._temporary, schema, **parquet_options(schema))
-
-    def __call__(self, batch: pa.RecordBatch) -> None:
-        """Write a batch."""
-        self.rows += batch.num_rows
-        with errors_naming(self.path):
-            self._writer.write_batch(batch)
-
-    def finish(self) -> str:
-        """Complete the file, which becomes visible when the block ends, and return its checksum."""
-        with errors_naming(self.path):
-            self._writer.close()
-            return checksum(self._temporary)
-
-    def __enter__(self) -> ParquetSink:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool | None:
-        try:
-            with errors_naming(self.path):
-                self._writer.close()
-        except OSError as failure:
-            if error is None:
-                self._whole.__exit__(type(failure), failure, None)
-                raise
-        return self._whole.__exit__(kind, error, trace)
-
-
 @dataclass(frozen=True)
 class Outcome:
     """Outcome of one planned run."""
@@ -274,7 +251,7 @@ class Outcome:
     error: str | None = None
 
 
-def complete_run(document: Document, seed: int, root: Path, experiment: str) -> Outcome:
+def complete_run(document: Document, seed: int, root: Path, experiment: str, rows: KeptRows = "all") -> Outcome:
     """Run a configuration with a seed, unless the results exist; an exception is returned as a failed outcome.
 
     Args:
@@ -282,6 +259,7 @@ def complete_run(document: Document, seed: int, root: Path, experiment: str) -> 
         seed: The seed.
         root: Directory of experiments.
         experiment: Hash that the plan computed. If this process computes another hash, it has another version of the model.
+        rows: Rows to keep. Unless all rows are kept, the files are written to the scratch directory of ``root``.
     """
     started = time.perf_counter()
     try:
@@ -289,12 +267,36 @@ def complete_run(document: Document, seed: int, root: Path, experiment: str) -> 
         if prepared.experiment != experiment:
             error = f"the executor has another version of Endive ({code_version()}); --ship-code sends the driver's code"
             return Outcome(experiment, seed, "failed", error=error)
-        files = place_run(prepared, root)
+        files = place_run(prepared, root if rows == "all" else scratch_directory(root))
         stored = StoredRun(files.results.parent)
-        if stored.problem() is None and stored.keeps("all"):
+        if stored.problem() is None and stored.rows_kept == rows and (rows == "all" or files.measuring.is_file()):
             return Outcome(experiment, seed, "found", stored.provenance["rows"])
-        finished = execute_run(prepared, files)
+        finished = execute_run(prepared, files, rows=rows)
     except Exception as error:
         text = "".join(traceback.format_exception_only(error)).strip()
         return Outcome(experiment, seed, "failed", 0, time.perf_counter() - started, text)
     return Outcome(experiment, seed, "done", finished.rows, time.perf_counter() - started)
+
+
+def transfer_run(root: Path, experiment: str, seed: int, rows: KeptRows) -> None:
+    """Move a measured run from the scratch directory to the study, unless the study already has the rows to keep."""
+    source = StoredRun(run_directory(scratch_directory(root) / experiment, seed))
+    target = StoredRun(run_directory(root / experiment, seed))
+    if target.problem() is not None or not target.keeps(rows):
+        files, place = RunFiles.in_directory(source.directory), RunFiles.in_directory(target.directory)
+        check_inside(place.results, root)
+        for file in source.directory.parent.iterdir():
+            if file.is_file():
+                write_text(place.config.parent / file.name, file.read_text(encoding="utf-8"))
+        target.directory.mkdir(parents=True, exist_ok=True)
+        for own, other in ((files.summary, place.summary), (files.provenance, place.provenance), (files.results, place.results)):
+            own.replace(other)
+    discard(source.directory)
+
+
+def discard_scratch(root: Path) -> None:
+    """Remove the scratch directory, unless it contains runs."""
+    scratch = scratch_directory(root)
+    if scratch.is_dir() and not any(scratch.glob("*/*/")):
+        with suppress(OSError):
+            discard(scratch)

@@ -16,7 +16,8 @@ from typing import Any
 from endive.config.sweep_file import KeptRows
 from endive.runs.layout import CONFIG, PROVENANCE, hash_of, label_of
 from endive.runs.parameters import Value, flat_parameters
-from endive.runs.stored import NAME_PROBLEM, find_experiments, find_orphans, rows_missing
+from endive.runs.row_files import rows_missing
+from endive.runs.stored import NAME_PROBLEM, find_experiments, find_orphans
 
 
 class PipelineError(RuntimeError):

@@ -21,6 +21,7 @@ from pathlib import Path
 
 RESULTS, SUMMARY, PROVENANCE, TRACE = "results.parquet", "summary.json", "provenance.json", "trace.parquet"
 CONFIG, VERSION = "cfg.toml", "version.txt"
+_MEASURING = "rows.arrow"
 RUN_METRICS, WINDOW = "metrics.json", "window.json"
 DATASET_FOLDER, LOCK = "consolidated", ".lock"
 METRICS_FOLDER, METRICS_STATE = "metrics", "_state.json"
@@ -66,6 +67,11 @@ class RunFiles:
 
         return cls(results, named(SUMMARY), named(PROVENANCE), named(TRACE), named(CONFIG), named(VERSION))
 
+    @property
+    def measuring(self) -> Path:
+        """Temporary file from which a run is measured if the study does not keep all rows."""
+        return self.results.with_name(_MEASURING)
+
     def own_profile(self, section: str) -> Path:
         """Return the path of the copy of a custom profile, next to the configuration that refers to it."""
         return self.config.with_name(self.config.name.removesuffix(CONFIG) + f"{section}{_OWN_PROFILE}")
@@ -102,6 +108,12 @@ def hash_of(name: str) -> str | None:
 def run_directory(experiment: Path, seed: int) -> Path:
     """Return the directory of a run of an experiment."""
     return experiment / str(seed)
+
+
+def measured_file(run: Path) -> Path:
+    """Return the file from which a run is measured: its results, or the temporary file of a run in the scratch directory."""
+    files = RunFiles.in_directory(run)
+    return files.measuring if files.measuring.exists() else files.results
 
 
 def is_experiment(directory: Path) -> bool:

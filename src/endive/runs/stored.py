@@ -20,15 +20,6 @@ from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, hash_of, is_experime
 from endive.runs.records import ExperimentName, RecordError, read_provenance
 from endive.version import code_version
 
-ROWS_KEPT = b"endive.rows"
-"""Metadata key of results files that do not contain all rows."""
-
-
-def rows_missing(kept: KeptRows) -> str:
-    """Return a message that not all rows of a run were kept, with the command that recreates them."""
-    found = "only a sample of its rows was kept" if kept == "sample" else "its rows were not kept"
-    return f"{found}, and this needs all of them; `endive sweep FILE --rows all` keeps them"
-
 
 @dataclass(frozen=True)
 class StoredRun:
@@ -62,7 +53,7 @@ class StoredRun:
 
     @property
     def rows_kept(self) -> KeptRows:
-        """Rows that are kept; see ``kept_rows``."""
+        """Rows that the study keeps: all, a sample, or none."""
         found: KeptRows = self.provenance.get("rows_kept", "all")
         return found
 

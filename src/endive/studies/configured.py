@@ -13,7 +13,7 @@ from endive.analysis.run_metrics import ALL
 from endive.analysis.table_growth import LIMIT_REACHED
 from endive.config import ConfigError, Document
 from endive.config.load import load_document
-from endive.runs.layout import RESULTS, RunFiles
+from endive.runs.layout import RunFiles
 from endive.runs.records import RecordError, SummaryRecord, read_record
 from endive.storage.prices import list_prices
 
@@ -58,9 +58,9 @@ def _read_config(config: Path, _modified_ns: int) -> tuple[Basis, int]:
 
 
 def _files_of(results: Path) -> RunFiles:
-    """Return the files of a run, given the results file: in the directory of a labelled experiment, or next to the results."""
-    beside = RunFiles.beside(results)
-    return beside if results.name != RESULTS or beside.config.exists() else RunFiles.in_directory(results.parent)
+    """Return the files of a run, given the file of its rows: in the directory of a labelled experiment, or next to the results."""
+    beside, inside = RunFiles.beside(results), RunFiles.in_directory(results.parent)
+    return inside if results in (inside.results, inside.measuring) and not beside.config.exists() else beside
 
 
 def _facts(basis: Basis, workers: int, summary: Path) -> RunFacts:

@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from endive.analysis import Floats, Ints, run_metrics
 from endive.analysis.binned_counts import CommittingCounts
@@ -30,8 +28,8 @@ from endive.analysis.table_growth import TableStates
 from endive.analysis.warmup import SERIES_BINS, LoadPattern, Window, common_window, find_window, given_window, load_pattern
 from endive.config import ConfigError, Document, Problem, build_simulation_config
 from endive.config.load import load_document
-from endive.runs.stored import ROWS_KEPT, rows_missing
-from endive.simulation.columns import RESULT_SCHEMA, STATE_COLUMNS
+from endive.runs.row_files import RowChunk, open_rows
+from endive.simulation.columns import STATE_COLUMNS
 from endive.studies.configured import add_configured, facts_of, read_facts
 from endive.transaction import OPERATIONS
 from endive.version import METRICS_VERSION
@@ -63,10 +61,8 @@ MEASURED_SCHEMA = pa.schema([*RUN_SCHEMA, *((name, pa.list_(pa.float64())) for n
 """Columns of a row of metrics, including the lists for distributions and figures over time."""
 _KEY_COLUMNS = ("t_commit_start", "t_submit", "total_latency", "t_commit")
 """Columns of the arguments of ``Transactions.of_rows``, in order."""
-_TEXT_COLUMNS = ["status", "workload_class", "abort_reason", "operation_type"]
+_TEXT_COLUMNS = ("status", "workload_class", "abort_reason", "operation_type")
 Row = Mapping[str, Any]
-Constants = Mapping[str, float | int | str | None]
-"""Values of the columns of a row group that are constant; None for null."""
 
 
 @dataclass(frozen=True)
@@ -266,45 +262,35 @@ def open_run(experiment: str, run: RunFile) -> closing[RunRows]:
 
 
 class RunRows:
-    """Rows of one run, read from the Parquet file one row group at a time.
-
-    Columns that are constant according to the statistics of the file are not read.
-    """
+    """Rows of one run, read from a file one chunk at a time. Columns that are constant in a chunk are not read."""
 
     def __init__(self, path: Path) -> None:
-        self._file = pq.ParquetFile(path, read_dictionary=_TEXT_COLUMNS)
-        missing = set(RESULT_SCHEMA.names) - set(self._file.schema_arrow.names)
-        if missing:
-            raise ValueError(f"column {sorted(missing)[0]} is missing: the results are not of this version")
-        kept = (self._file.schema_arrow.metadata or {}).get(ROWS_KEPT)
-        if kept is not None:
-            raise ValueError(rows_missing("sample" if kept == b"sample" else "none"))
-        self._constants = [_constant_columns(self._file.metadata.row_group(at)) for at in range(self._file.num_row_groups)]
+        self._file = open_rows(path)
         self._codes: dict[tuple[str, str], int] = {}
         self._with_in_flight: list[int] = []
         self.groups: Sequence[tuple[str, str]] = self._find_groups()
 
     def __len__(self) -> int:
         """Return the number of rows."""
-        return int(self._file.metadata.num_rows)
+        return self._file.rows
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """Return a numeric column of all rows."""
-        return np.asarray(self._file.read(columns=[name]).column(name).to_numpy())
+        return np.concatenate([np.zeros(0), *(self._file.read(number, [name]).numbers(name) for number in self._numbers)])
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
 
     def chunks(self, columns: Sequence[str]) -> Iterator[Rows]:
-        """Yield the rows of each row group with these columns."""
-        for number in range(self._file.num_row_groups):
+        """Yield the rows of each chunk with these columns."""
+        for number in self._numbers:
             yield self._chunk(number, columns)
 
     def in_flight(self, end_ms: float) -> Rows:
         """Return the transactions in flight at the end of arrivals; rows are ordered by end time."""
         chosen = set(self._with_in_flight)
-        for number in reversed(range(self._file.num_row_groups)):
+        for number in reversed(self._numbers):
             if not np.any(self._chunk(number, ()).transactions.end_ms > end_ms):
                 break
             chosen.add(number)
@@ -314,12 +300,12 @@ class RunRows:
 
     def is_zero(self, column: str) -> bool:
         """Return whether a column is 0 in all rows, according to the statistics of the file."""
-        return all(constants.get(column) == 0 for constants in self._constants)
+        return all(constants.get(column) == 0 for constants in self._file.constants)
 
     def committing_over_time(self, end_ms: float) -> Floats:
         """Return the number of committing transactions in equal parts of ``[0, end_ms]``."""
         counts = CommittingCounts(1, np.linspace(0.0, end_ms, SERIES_BINS + 1))
-        for number in range(self._file.num_row_groups):
+        for number in self._numbers:
             transactions = self._read(number, ("status",))[1]
             entered = transactions.entered
             counts.add(np.zeros(int(entered.sum()), np.int64), transactions.entry_ms[entered], transactions.end_ms[entered])
@@ -357,22 +343,26 @@ class RunRows:
         found = {name: group.numbers(name) for name in columns}
         return Rows(self._groups_of(group), transactions, group.text_codes("abort_reason", ABORT_REASONS), found)
 
-    def _read(self, number: int, columns: Sequence[str]) -> tuple[_RowGroup, Transactions]:
-        """Return some columns of a row group, including ``status``, and the transactions of that row group."""
-        constants = self._constants[number]
-        if constants.get("status") == "committed":
-            group = _RowGroup(self._file, number, constants, (*columns, "t_commit_start", "t_commit"))
+    @property
+    def _numbers(self) -> range:
+        """Numbers of the chunks."""
+        return range(len(self._file.constants))
+
+    def _read(self, number: int, columns: Sequence[str]) -> tuple[RowChunk, Transactions]:
+        """Return some columns of a chunk, including ``status``, and the transactions of that chunk."""
+        if self._file.constants[number].get("status") == "committed":
+            group = self._file.read(number, (*columns, "t_commit_start", "t_commit"))
             return group, Transactions.of_commits(group.numbers("t_commit_start"), group.numbers("t_commit"))
-        group = _RowGroup(self._file, number, constants, (*columns, *_KEY_COLUMNS))
+        group = self._file.read(number, (*columns, *_KEY_COLUMNS))
         committed, aborted = (group.text_codes("status", [name]) == 0 for name in ("committed", "aborted"))
         start, submit, total, commit = (group.numbers(name) for name in _KEY_COLUMNS)
         return group, Transactions.of_rows(start, submit, total, commit, committed, aborted)
 
     def _find_groups(self) -> list[tuple[str, str]]:
-        """Find the groups, ordered by operation and class, and the row groups that contain transactions in flight."""
+        """Find the groups, ordered by operation and class, and the chunks that contain transactions in flight."""
         present: set[tuple[str, str]] = set()
-        for number, constants in enumerate(self._constants):
-            group = _RowGroup(self._file, number, constants, ("workload_class", "operation_type", "status"))
+        for number in self._numbers:
+            group = self._file.read(number, ("workload_class", "operation_type", "status"))
             pairs, classes, operations = group.pairs()
             if np.any(pairs < 0):
                 raise ValueError("workload_class or operation_type is null in some rows")
@@ -386,77 +376,13 @@ class RunRows:
         self._codes = {group: number for number, group in enumerate(groups)}
         return groups
 
-    def _groups_of(self, group: _RowGroup) -> Ints:
+    def _groups_of(self, group: RowChunk) -> Ints:
         """Return the group number of each row."""
         if len(self._codes) == 1:
             return np.zeros(len(group), np.int64)
         pairs, classes, operations = group.pairs()
         numbers = [self._codes.get((workload_class, operation), -1) for operation in operations for workload_class in classes]
         return np.array(numbers, np.int64)[pairs]
-
-
-class _RowGroup:
-    """Some columns of a row group. Constant columns are not read."""
-
-    def __init__(self, file: pq.ParquetFile, number: int, constants: Constants, columns: Sequence[str]) -> None:
-        self._constants = constants
-        self._rows = file.metadata.row_group(number).num_rows
-        read = [name for name in dict.fromkeys(columns) if name not in constants]
-        self._table = file.read_row_group(number, columns=read, use_threads=False) if read else None
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return int(self._rows)
-
-    def numbers(self, name: str) -> npt.NDArray[Any]:
-        """Return a numeric column."""
-        if name in self._constants:
-            return np.broadcast_to(np.asarray(self._constants[name]), len(self))
-        return np.asarray(self._column(name).to_numpy())
-
-    def codes(self, name: str) -> tuple[Ints, list[str]]:
-        """Return a text column as codes (-1 for null), and the text of each code."""
-        if name in self._constants:
-            text = self._constants[name]
-            return np.broadcast_to(np.int64(-1 if text is None else 0), len(self)), [] if text is None else [str(text)]
-        column = self._column(name).unify_dictionaries().combine_chunks()
-        arrays = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-        if not arrays or not len(arrays[0]):
-            return np.zeros(0, np.int64), []
-        return np.asarray(pc.fill_null(arrays[0].indices, -1)).astype(np.int64), arrays[0].dictionary.to_pylist()
-
-    def text_codes(self, name: str, texts: Sequence[str]) -> Ints:
-        """Return a text column as indices into ``texts``; -1 for other texts and null."""
-        codes, names = self.codes(name)
-        places = np.array([*(texts.index(each) if each in texts else -1 for each in names), -1], np.int64)
-        return np.asarray(places[codes])
-
-    def pairs(self) -> tuple[Ints, list[str], list[str]]:
-        """Return for each row a number of its class and operation (negative if one is null), and the classes and operations."""
-        (classes, class_names), (operations, operation_names) = (self.codes(each) for each in ("workload_class", "operation_type"))
-        pairs = operations * max(len(class_names), 1) + classes
-        return np.where((classes < 0) | (operations < 0), -1, pairs), class_names, operation_names
-
-    def _column(self, name: str) -> pa.ChunkedArray:
-        if self._table is None:
-            raise KeyError(name)
-        return self._table.column(name)
-
-
-def _constant_columns(group: Any) -> Constants:
-    """Return the constant columns of a row group and their values (None for null), by the statistics of the file."""
-    found: dict[str, float | int | str | None] = {}
-    for number in range(group.num_columns):
-        column = group.column(number)
-        statistics = column.statistics
-        if statistics is None:
-            continue
-        if statistics.has_null_count and statistics.null_count:
-            if statistics.null_count == group.num_rows:
-                found[column.path_in_schema] = None
-        elif statistics.has_min_max and statistics.min == statistics.max and isinstance(statistics.min, int | float | str):
-            found[column.path_in_schema] = statistics.min
-    return found
 
 
 def _take_in_flight(rows: Rows) -> Rows:

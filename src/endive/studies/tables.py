@@ -21,7 +21,7 @@ from endive.analysis.warmup import Window
 from endive.output_files import check_inside, discard
 from endive.runs.contents import structure_problem
 from endive.runs.inventory import Experiment, Inventory, PipelineError
-from endive.runs.layout import CONFIG, RESULTS, measured_units, run_directory
+from endive.runs.layout import CONFIG, measured_file, measured_units, run_directory
 from endive.runs.metric_tables import read_unit_file, write_unit
 from endive.runs.parameters import SCENARIO_COLUMN, varying_within_scenarios
 from endive.runs.stored import StoredRun
@@ -190,7 +190,8 @@ def find_lost_units(root: Path, inventory: Inventory, options: MetricsOptions) -
 def _unit_key(unit: MeasureUnit, scratch: Path | None = None) -> str | None:
     """Return a hash of the options and results of a measurement unit, which names its file; None if a run has no results.
 
-    For a run whose rows were not all kept, the hash covers the checksum of the complete results.
+    For a run whose rows were not all kept, the hash covers the checksum of its summary. Earlier versions recorded the checksum of
+    all rows.
     """
     runs: list[tuple[Any, ...]] = []
     for name, seeds in sorted(unit.experiments.items()):
@@ -204,10 +205,9 @@ def _unit_key(unit: MeasureUnit, scratch: Path | None = None) -> str | None:
                 status = None
             if status is not None and run.keeps("all"):
                 runs.append((name, seed, run.provenance.get("results_sha256"), status.st_size, status.st_mtime_ns))
-            elif scratch is None:
-                runs.append((name, seed, run.provenance.get("all_rows_sha256")))
             else:
-                runs.append((name, seed, StoredRun(run_directory(scratch / name, seed)).provenance.get("results_sha256")))
+                record = run.provenance if scratch is None else StoredRun(run_directory(scratch / name, seed)).provenance
+                runs.append((name, seed, record.get("all_rows_sha256", record.get("summary_sha256"))))
     basis = [metrics_version(), unit.options.warmup_ms, unit.options.cooldown_ms, sorted(unit.durations_ms.items()), runs]
     return hashlib.sha256(json.dumps(basis).encode()).hexdigest()[:32]
 
@@ -215,7 +215,7 @@ def _unit_key(unit: MeasureUnit, scratch: Path | None = None) -> str | None:
 def _list_runs(unit: MeasureUnit, name: str, damaged: Mapping[tuple[str, int], str]) -> ExperimentRuns:
     directory = Path(unit.root) / name
     seeds = [seed for seed in unit.experiments[name] if (name, seed) not in damaged]
-    files = tuple(RunFile(seed, run_directory(directory, seed) / RESULTS) for seed in seeds)
+    files = tuple(RunFile(seed, measured_file(run_directory(directory, seed))) for seed in seeds)
     return ExperimentRuns(name, unit.durations_ms[name], stored_load_pattern(directory / CONFIG), files)
 
 
