@@ -164,7 +164,7 @@ class MeasuringSink(_Sink):
                 if (values == values[0]).all():
                     constants[name] = values[0].item()
                 else:
-                    columns[name] = pa.array(_narrowed(values))
+                    columns[name] = pa.array(_narrow_integers(values))
         metadata = {_CONSTANTS: json.dumps([batch.num_rows, constants])}
         rest = pa.RecordBatch.from_pydict(columns, metadata=metadata)
         with pa.ipc.new_stream(self._file, rest.schema) as stream:
@@ -174,7 +174,7 @@ class MeasuringSink(_Sink):
         self._file.close()
 
 
-def _narrowed(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _narrow_integers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return integers in the smallest type that holds all of them; other numbers as they are."""
     if not np.issubdtype(values.dtype, np.integer):
         return values
