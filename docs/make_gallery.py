@@ -50,7 +50,7 @@ STUDIES = (
         "load_by_provider",
         "Saturation by object store",
         "latency_throughput",
-        "Commits are fast until the round trips to the object store take up the time between two commits. Above this load, "
+        "Commits are fast until the round trips to the object store take up the time between two commits. At higher loads, "
         "latency and aborts increase, but throughput does not.",
     ),
     Study(
@@ -77,7 +77,7 @@ STUDIES = (
         "backoff",
         "With and without backoff",
         "latency_throughput",
-        "Backoff does not increase the maximum sustainable load significantly, but it increases the time to commit.",
+        "Backoff does not increase the maximum sustainable load significantly, but increases the time to commit.",
     ),
     Study(
         "catalog_designs",
@@ -91,7 +91,8 @@ STUDIES = (
         "inlining",
         "Inlined table metadata",
         "latency_throughput",
-        "Table metadata in a separate file costs a read before the job and a write in each attempt. This cost reduces throughput.",
+        "Table metadata in a separate file costs a read before the job and a write in each attempt. The additional accesses "
+        "reduce throughput.",
     ),
     Study(
         "merge_append_starvation",
@@ -112,7 +113,7 @@ STUDIES = (
         "maintenance_paths",
         "Four variants of a maintenance job",
         "success_by_class",
-        "Validation and the merging of manifests determine which variant commits. The job is the same in all variants.",
+        "Validation and the merging of manifests determine which variant commits. The jobs of all variants take three minutes.",
     ),
     Study(
         "uncommittable",
@@ -187,8 +188,8 @@ STUDIES = (
         "iceberg_v4",
         "Iceberg v4, as proposed",
         "question",
-        "Iceberg v4 writes one root manifest per commit, instead of a manifest, a manifest list and metadata.json. This "
-        "shortens the time in which a commit can lose the race.",
+        "Iceberg v4 writes one root manifest per commit, instead of a manifest, a manifest list and metadata.json. A commit "
+        "then takes less time, and fewer commits lose the race.",
     ),
 )
 """Studies of the gallery. A study is listed once its figure exists."""
