@@ -21,8 +21,7 @@ from endive.analysis.replication_rule import Reached, choose_subjects
 from endive.config.study import Precision, parse_precision
 from endive.config.sweep_file import Sweep
 from endive.pipeline.jobs import LocalThreads
-from endive.pipeline.precise_sweep import plan_more_seeds
-from endive.pipeline.sweep import run_sweep
+from endive.pipeline.sweep import plan_more_seeds, run_sweep
 from endive.runs.plan import SweepPlan, plan_sweep, remaining_work
 
 STUDIES = (

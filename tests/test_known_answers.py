@@ -16,7 +16,7 @@ from endive.calibrate.answers import Outcome
 from endive.calibrate.answers import measure as measure_imported
 from endive.config.load import check_document
 from endive.runs.execute import run_experiment
-from endive.runs.inventory import take_inventory
+from endive.runs.stored import take_inventory
 from endive.serve.messages import Summarize
 from endive.serve.worker import Worker, perform
 from endive.studies.measure import MetricsOptions

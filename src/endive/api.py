@@ -25,17 +25,15 @@ from endive.config.load import read_toml
 from endive.config.study import Precision, choose_precision, frontier_options, parse_seeds
 from endive.config.sweep_file import Sweep, parse_rows
 from endive.pipeline.jobs import LocalThreads
-from endive.pipeline.precise_sweep import plan_more_seeds
-from endive.pipeline.sweep import Progress, ProgressMonitor, run_sweep
+from endive.pipeline.sweep import Progress, ProgressMonitor, plan_more_seeds, run_sweep
 from endive.report.comparison import compare_all
 from endive.report.frontier_answer import answer_frontier
 from endive.report.search_answer import describe_precision
 from endive.report.sides import Selection, find_question, make_sides, name_sources, select_scenarios
 from endive.report.tuning_answer import answer_tuning
 from endive.results import Comparison, Configuration, Frontier, Sessions, Study, Tree, Tuning, choose_session, plain_tree
-from endive.runs.inventory import PipelineError
-from endive.runs.plan import SweepPlan, plan_sweep, remaining_work
-from endive.runs.study_records import keep_study
+from endive.runs.plan import SweepPlan, keep_study, plan_sweep, remaining_work
+from endive.runs.stored import PipelineError
 from endive.studies.frontier import read_question
 from endive.studies.measure import MetricsOptions
 from endive.studies.tuning import check_precision, read_tuning

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endive.analysis.binned_counts import time_places
 from endive.analysis.cohort import (
     Pairs,
     Submitted,
@@ -20,6 +19,7 @@ from endive.analysis.cohort import (
     pair_class,
     pair_run,
     success_range,
+    time_places,
 )
 from endive.analysis.percentiles import Bounded
 from endive.analysis.warmup import Window

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from endive.analysis import Flags, Floats, Ints
-from endive.analysis.fairness import LosingStreaks, fairness_of_commits, jain_index
+from endive.analysis.writer_metrics import LosingStreaks, fairness_of_commits, jain_index
 
 
 @given(st.lists(st.integers(0, 1_000), min_size=1, max_size=50))

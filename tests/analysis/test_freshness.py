@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from endive.analysis.freshness import weighted_percentiles
+from endive.analysis.writer_metrics import weighted_percentiles
 from endive.config.load import check_document
 from endive.runs.execute import execute_run, place_run, prepare_run
 from endive.studies.measure import MetricsOptions, RunFile, measure_one

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from endive.analysis.renewal import Attempts, predict_commits
+from endive.analysis.theory import Attempts, predict_commits
 
 
 def exponential(mean_ms: float, n: int = 20_000) -> np.ndarray:

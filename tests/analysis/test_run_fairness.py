@@ -12,7 +12,7 @@ import pytest
 import tomli_w
 from typer.testing import CliRunner
 
-from endive.analysis.fairness import fairness_metrics, fairness_of_commits
+from endive.analysis.writer_metrics import fairness_metrics, fairness_of_commits
 from endive.main import app
 
 TREE: dict[str, Any] = {

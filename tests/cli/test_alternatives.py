@@ -9,8 +9,7 @@ import pytest
 
 from endive.config.sweep_file import Sweep
 from endive.runs.execute import complete_run
-from endive.runs.plan import plan_sweep, remaining_work
-from endive.runs.study_records import keep_study
+from endive.runs.plan import keep_study, plan_sweep, remaining_work
 from tests.cli import invoke
 from tests.cli.test_compare import CONFIG as LONG
 from tests.cli.test_compare import data, run_seeds

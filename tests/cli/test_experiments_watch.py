@@ -9,8 +9,7 @@ import pytest
 
 from endive.config.sweep_file import Sweep
 from endive.runs.execute import complete_run
-from endive.runs.plan import plan_sweep, remaining_work
-from endive.runs.study_records import keep_study
+from endive.runs.plan import keep_study, plan_sweep, remaining_work
 from tests.cli import invoke
 from tests.pipeline.sweeps import write_sweep
 
@@ -51,7 +50,7 @@ def test_watch_ends_when_the_study_is_finished(tmp_path: Path, monkeypatch: pyte
 
 def test_a_stopped_sweep_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = begun(tmp_path, 1)
-    monkeypatch.setattr("endive.runs.study_records.is_living", lambda writer: False)
+    monkeypatch.setattr("endive.runs.plan.is_living", lambda writer: False)
     result = invoke("experiments", "watch", str(root))
     assert result.exit_code == 1
     assert result.stdout == "study: 1 of 6 runs, stopped; run the same command to resume\n"

@@ -16,8 +16,7 @@ from endive.pipeline.sweep import describe_run, simulate_runs
 from endive.report.answer import answer_study
 from endive.runs.execute import run_experiment
 from endive.runs.identity import compute_experiment_hash
-from endive.runs.plan import plan_sweep, remaining_work
-from endive.runs.study_records import keep_study
+from endive.runs.plan import keep_study, plan_sweep, remaining_work
 from tests.cli import invoke, strict
 from tests.report.studies import measured
 

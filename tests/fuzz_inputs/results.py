@@ -17,7 +17,7 @@ from endive.runs.layout import (
     study_file,
     study_plan,
 )
-from endive.runs.study_records import PlannedExperiment, StudyRecord
+from endive.runs.plan import PlannedExperiment, StudyRecord
 from tests.fuzz_inputs.attempts import Attempt, Kind, chance, command, invoke
 from tests.fuzz_inputs.here import commands_here
 from tests.mutations import mutated, mutated_rows, mutated_tree

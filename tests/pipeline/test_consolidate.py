@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 
 from endive.pipeline.consolidate import consolidate
 from endive.pipeline.query import transactions
-from endive.runs.inventory import PipelineError, take_inventory
-from endive.runs.parameters import flat_parameters
+from endive.runs.identity import flat_parameters
+from endive.runs.stored import PipelineError, take_inventory
 from endive.simulation import RESULT_SCHEMA
 from tests.cli import environment, invoke, strict
 from tests.pipeline.conftest import Sessions

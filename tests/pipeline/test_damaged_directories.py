@@ -13,9 +13,8 @@ import pytest
 
 from endive.pipeline.consolidate import consolidate
 from endive.pipeline.metrics import StudyTables, current_tables, last_options
-from endive.runs.inventory import PipelineError
 from endive.runs.metric_tables import read_state, read_tables, write_tables
-from endive.runs.stored import find_experiments
+from endive.runs.stored import PipelineError, find_experiments
 from endive.studies.measure import MetricsOptions
 from tests.cli import invoke
 from tests.pipeline.damages import DAMAGES, Damage, loop

@@ -24,8 +24,8 @@ from endive.main import app
 from endive.pipeline import iceberg_tables
 from endive.pipeline.iceberg_tables import IcebergExport, export_study, list_runs, parse_target
 from endive.pipeline.jobs import LocalThreads
-from endive.runs.inventory import PipelineError
 from endive.runs.layout import RESULTS
+from endive.runs.stored import PipelineError
 
 TARGET = parse_target("lake.lab.study")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -15,11 +15,10 @@ from endive.pipeline.metrics import assemble_study, measure_study
 from endive.pipeline.sweep import run_sweep
 from endive.runs import plan as plans
 from endive.runs.contents import results_problem
-from endive.runs.inventory import PipelineError, take_inventory
 from endive.runs.layout import METRICS_TABLES, scratch_directory
 from endive.runs.plan import Work, plan_sweep, remaining_work
 from endive.runs.row_files import ONE_IN, is_sampled
-from endive.runs.stored import StoredRun, find_experiments
+from endive.runs.stored import PipelineError, StoredRun, find_experiments, take_inventory
 from endive.studies.measure import MetricsOptions
 from tests.cli import invoke
 from tests.pipeline.kills import run_until_killed

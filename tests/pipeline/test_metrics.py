@@ -22,9 +22,9 @@ from endive.analysis.run_metrics import RATES
 from endive.pipeline.jobs import LocalThreads
 from endive.pipeline.metrics import load_tables, measure_study
 from endive.pipeline.query import query
-from endive.runs.inventory import Experiment, Inventory, PipelineError, take_inventory
+from endive.runs.identity import Value
 from endive.runs.layout import METRICS_TABLES
-from endive.runs.parameters import Value
+from endive.runs.stored import Experiment, Inventory, PipelineError, take_inventory
 from endive.studies.experiment_tables import LoadAxis, find_load_axis, make_saturation_table
 from endive.studies.measure import MetricsOptions
 from endive.studies.tables import Metrics, discard_units

@@ -13,9 +13,9 @@ from endive.config.sweep_file import Sweep
 from endive.pipeline.jobs import LocalThreads
 from endive.pipeline.metrics import assemble_study, current_tables, measure_units
 from endive.pipeline.sweep import divide_pieces, plan_pieces, run_sweep
-from endive.runs.inventory import take_inventory
 from endive.runs.layout import METRICS_TABLES, measured_units
 from endive.runs.plan import plan_sweep, remaining_work
+from endive.runs.stored import take_inventory
 from endive.studies.measure import MetricsOptions
 from endive.studies.tables import Metrics, make_tables, measure_unit, plan_measuring
 from tests.pipeline.sweeps import sweep_file

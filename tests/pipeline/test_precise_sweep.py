@@ -15,11 +15,9 @@ from endive.config.sweep_file import Sweep
 from endive.main import app
 from endive.pipeline.jobs import LocalThreads
 from endive.pipeline.metrics import current_tables
-from endive.pipeline.precise_sweep import plan_more_seeds
-from endive.pipeline.sweep import run_sweep
+from endive.pipeline.sweep import plan_more_seeds, run_sweep
 from endive.runs.layout import METRICS_TABLES
-from endive.runs.plan import plan_sweep, remaining_work
-from endive.runs.study_records import read_studies
+from endive.runs.plan import plan_sweep, read_studies, remaining_work
 from tests.pipeline.sweeps import digests, write_sweep
 from tests.pipeline.test_one_pass import fail_to_start
 

@@ -16,8 +16,7 @@ from endive.pipeline.jobs import LocalThreads
 from endive.pipeline.metrics import assemble_study
 from endive.pipeline.sweep import run_sweep
 from endive.runs.layout import measured_units
-from endive.runs.plan import plan_sweep, remaining_work
-from endive.runs.study_records import keep_study
+from endive.runs.plan import keep_study, plan_sweep, remaining_work
 from endive.studies.measure import MetricsOptions
 from tests.cli import invoke
 from tests.pipeline.damages import change_record, rewrite

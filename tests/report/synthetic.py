@@ -16,7 +16,7 @@ from endive.report.configurations import Series, StudyAxis
 from endive.report.figure import Axis, Figure, Threshold
 from endive.report.page import Page
 from endive.report.study_data import Study
-from endive.runs.inventory import Experiment, Inventory, RecordedRun
+from endive.runs.stored import Experiment, Inventory, RecordedRun
 from endive.simulation.columns import TIME_WORDS
 from endive.studies.experiment_tables import LoadAxis
 

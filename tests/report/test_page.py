@@ -24,7 +24,7 @@ from endive.report.figures import build_figures
 from endive.report.page import encode_figure, render_page
 from endive.report.sections import describe_reproduction, format_ranges, make_page
 from endive.report.study_data import Study
-from endive.runs.study_records import PlannedExperiment, StudyRecord
+from endive.runs.plan import PlannedExperiment, StudyRecord
 from tests.report.synthetic import kinds, page_with
 from tests.report.test_charts import frame
 

@@ -17,8 +17,7 @@ from endive.report.figures import build_figure, build_report_figures
 from endive.report.sections import list_dimensions, title_study
 from endive.report.study_data import Study
 from endive.runs.execute import complete_run
-from endive.runs.plan import plan_sweep, remaining_work
-from endive.runs.study_records import keep_study
+from endive.runs.plan import keep_study, plan_sweep, remaining_work
 from tests.pipeline.runs import document
 from tests.report.studies import measured
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from endive.analysis.request_cost import Cost
 from endive.report.phrases import (
     describe_drift,
     describe_growth,
@@ -14,6 +13,7 @@ from endive.report.phrases import (
     describe_utilization,
     warn_utilization,
 )
+from endive.studies.request_cost import Cost
 
 DAY_MS = 86_400_000.0
 

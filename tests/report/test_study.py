@@ -19,9 +19,9 @@ from endive.report.configurations import choose_axis, make_series, varying_param
 from endive.report.study_data import Study, load_study
 from endive.report.style import MOST_SERIES
 from endive.runs.execute import run_experiment
-from endive.runs.inventory import Experiment, Inventory
-from endive.runs.parameters import Value
+from endive.runs.identity import Value
 from endive.runs.records import seal_record
+from endive.runs.stored import Experiment, Inventory
 from tests.cli import invoke
 from tests.pipeline.runs import document, run_all
 from tests.report.studies import measured, one_experiment

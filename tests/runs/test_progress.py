@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from endive.output_files import this_writer
-from endive.runs.study_records import PlannedExperiment, StudyRecord, progress_of
+from endive.runs.plan import PlannedExperiment, StudyRecord, progress_of
 
 STARTED = 1_700_000_000.0
 

@@ -11,8 +11,7 @@ from endive.config.sweep_file import Sweep
 from endive.output_files import is_living
 from endive.runs.execute import complete_run
 from endive.runs.layout import study_file, study_plan
-from endive.runs.plan import plan_sweep, remaining_work
-from endive.runs.study_records import keep_study, read_studies, study_of
+from endive.runs.plan import keep_study, plan_sweep, read_studies, remaining_work, study_of
 from tests.config.test_load import PROFILE
 
 TEXT = """

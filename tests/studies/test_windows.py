@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from endive.runs.inventory import Experiment
-from endive.runs.parameters import SCENARIO_COLUMN, Value
+from endive.runs.identity import SCENARIO_COLUMN, Value
+from endive.runs.stored import Experiment
 from endive.studies.tables import compared_experiments
 
 DURATION_MS = 600_000.0

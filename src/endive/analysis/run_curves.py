@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from endive.analysis import Flags, Floats, Ints
-from endive.analysis.binned_counts import CommittingCounts, TimeCounts, time_places
-from endive.analysis.cohort import Transactions
+from endive.analysis.cohort import CommittingCounts, TimeCounts, Transactions, time_places
 from endive.analysis.estimates import half_widths, successes
 from endive.analysis.warmup import TIME_BINS
 from endive.simulation.columns import STATE_COLUMNS

@@ -15,8 +15,6 @@ import numpy as np
 from endive.analysis import Ints
 from endive.analysis.cohort import Transactions, bound_retries, expected_retries_of_counts, success_range
 from endive.analysis.estimates import at_least, at_most
-from endive.analysis.fairness import FAIRNESS, Fairness, fairness_metrics, fairness_of_commits
-from endive.analysis.freshness import FRESHNESS, WITHOUT_DATA
 from endive.analysis.metric import ABORT_REASONS
 from endive.analysis.order_statistics import MOST_KEPT, Members
 from endive.analysis.percentiles import PERCENTS, Bounded, plain_percentiles, quantile
@@ -36,6 +34,7 @@ from endive.analysis.run_totals import (
 )
 from endive.analysis.table_growth import LIMIT_REACHED, TABLE_STATE
 from endive.analysis.warmup import Window
+from endive.analysis.writer_metrics import FAIRNESS, FRESHNESS, WITHOUT_DATA, Fairness, fairness_metrics, fairness_of_commits
 from endive.simulation.columns import IO_COLUMNS, TIME_COLUMNS
 from endive.workload.classes import ALL_CLASSES
 

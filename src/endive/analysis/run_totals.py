@@ -15,10 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from endive.analysis import Flags, Floats, Ints
-from endive.analysis.binned_counts import CommittingCounts, NumberCounts, TimeCounts, count_by
-from endive.analysis.cohort import Transactions
-from endive.analysis.fairness import LosingStreaks
-from endive.analysis.freshness import DATA_START, DataAges
+from endive.analysis.cohort import CommittingCounts, NumberCounts, TimeCounts, Transactions, count_by
 from endive.analysis.metric import ABORT_REASONS
 from endive.analysis.order_statistics import CountedValues, KeptValues, Members, Ordered, Values
 from endive.analysis.percentiles import CommitTimes
@@ -26,6 +23,7 @@ from endive.analysis.run_curves import OverTime
 from endive.analysis.saturation import BACKLOG_PARTS
 from endive.analysis.table_growth import TableStates
 from endive.analysis.warmup import Window
+from endive.analysis.writer_metrics import DATA_START, DataAges, LosingStreaks
 from endive.simulation.columns import COUNT_COLUMNS, IO_COLUMNS, STATE_COLUMNS, TIME_COLUMNS
 
 SUM_COLUMNS = (*COUNT_COLUMNS, *IO_COLUMNS)

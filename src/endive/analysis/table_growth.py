@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from endive.analysis import Flags, Floats, Ints
-from endive.analysis.binned_counts import TimeCounts, time_places
+from endive.analysis.cohort import TimeCounts, time_places
 from endive.simulation.columns import STATE_COLUMNS
 
 GROWTH = {name: f"{name}_per_day" for name in STATE_COLUMNS}

@@ -98,7 +98,7 @@ def _fail_by(output: Output, error: Exception) -> None:
         fail(output, str(error))
     from endive.pipeline.java import NoJavaError
     from endive.pipeline.session import SessionError
-    from endive.runs.inventory import PipelineError
+    from endive.runs.stored import PipelineError
 
     if isinstance(error, PipelineError | SessionError | NoJavaError):
         fail(output, str(error), EXIT_USAGE if isinstance(error, PipelineError) and error.usage else EXIT_FAILED)

@@ -136,8 +136,7 @@ def _run_sweep(output: Output, example: Example, folder: Path, quick: bool, mast
         if not folder.exists():
             starting.begin()  # before anything else is loaded
         from endive.config.sweep_file import Sweep
-        from endive.runs.plan import plan_sweep
-        from endive.runs.study_records import keep_study
+        from endive.runs.plan import keep_study, plan_sweep
 
         reader = Sweep(example.path, quick=quick)
         plan = plan_sweep(reader)

@@ -18,8 +18,8 @@ from endive.runs.layout import CONFIG, RESULTS, TRACE
 
 if TYPE_CHECKING:
     from endive.cli.output import Output
+    from endive.runs.plan import StudyProgress
     from endive.runs.stored import StoredRun
-    from endive.runs.study_records import StudyProgress
 
 commands = typer.Typer(help="List, show, watch, verify and remove experiments.", no_args_is_help=True)
 app.add_typer(commands, name="experiments")
@@ -35,7 +35,7 @@ def list_(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
     """List the experiments in a directory."""
     with command(json) as output:
         from endive.report.configurations import describe_experiments
-        from endive.runs.parameters import scenario_of
+        from endive.runs.identity import scenario_of
         from endive.runs.stored import find_experiments
 
         found = list(find_experiments(root))
@@ -114,8 +114,8 @@ def verify(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
     with command(json) as output:
         from endive.runs.contents import configuration_problem, results_problem
         from endive.runs.pack import check_pack
+        from endive.runs.plan import find_damaged_studies
         from endive.runs.stored import find_experiments, find_orphans
-        from endive.runs.study_records import find_damaged_studies
 
         problems: list[dict[str, Any]] = []
         problems += [{"experiment": root.name, "seed": None, "problem": problem} for problem in check_pack(root)]
@@ -144,8 +144,8 @@ def verify(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
 def _metrics_problems(root: Path) -> list[tuple[str, str]]:
     """Return the problems of the metrics of a directory, each with the name of the experiment or directory."""
     from endive.pipeline.metrics import last_options
-    from endive.runs.inventory import take_inventory
     from endive.runs.metric_tables import find_damaged_tables
+    from endive.runs.stored import take_inventory
     from endive.studies.tables import find_lost_units
 
     remedy, again = f"; `endive metrics {root}` makes it again", "`endive sweep FILE --rows all` runs it again"
@@ -302,7 +302,7 @@ def watch(
 
 def follow(root: Path, report: Callable[[StudyProgress], None], *, once: bool, every: float) -> set[str]:
     """Report the progress of every study until none is running; return the final progress of each study."""
-    from endive.runs.study_records import progress_of, read_studies
+    from endive.runs.plan import progress_of, read_studies
 
     reported: dict[str, tuple[int, str]] = {}
     while True:

@@ -17,7 +17,7 @@ from endive.runs.layout import FIGURES_FOLDER, REPORT, dataset_folder
 if TYPE_CHECKING:
     from endive.pipeline.consolidate import Consolidation
     from endive.pipeline.iceberg_tables import IcebergExport
-    from endive.runs.inventory import Damage
+    from endive.runs.stored import Damage
 
 
 @app.command()

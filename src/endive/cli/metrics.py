@@ -30,9 +30,9 @@ from endive.cli.run import cost_as_data
 from endive.runs.layout import METRICS_FOLDER, METRICS_TABLES, metrics_table
 
 if TYPE_CHECKING:
-    from endive.analysis.request_cost import Cost
-    from endive.runs.inventory import Damage, Inventory
+    from endive.runs.stored import Damage, Inventory
     from endive.storage.prices import Prices
+    from endive.studies.request_cost import Cost
     from endive.studies.tables import Metrics
 
 _MOST_IN_LABELS = 50
@@ -147,7 +147,7 @@ def _show_curves(output: Output, curves: Sequence[dict[str, Any]], changing: Seq
 
 def _costs(rows: Sequence[dict[str, Any]], manifest: Inventory, prices: Prices) -> dict[str, Cost | None]:
     """Return the cost per 1,000 commits of each experiment, from means over seeds."""
-    from endive.analysis.request_cost import basis_of, cost_of, rows_by_class
+    from endive.studies.request_cost import basis_of, cost_of, rows_by_class
 
     by_experiment: dict[str, list[dict[str, Any]]] = {}
     for row in rows:

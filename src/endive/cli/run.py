@@ -50,13 +50,13 @@ if TYPE_CHECKING:
     from endive.analysis.conditions import Condition, Subject
     from endive.analysis.estimates import Estimate
     from endive.analysis.replication_rule import Reached, Width
-    from endive.analysis.request_cost import Cost, Kind
     from endive.config import Document
     from endive.config.study import Precision
     from endive.report.judgements import Judgement
     from endive.runs.execute import FinishedRun, PreparedRun
     from endive.storage.prices import Prices
     from endive.studies.measure import MetricsOptions, RunMetrics
+    from endive.studies.request_cost import Cost, Kind
 
 
 _LATENCIES = {
@@ -260,13 +260,13 @@ def show_run(
     check: Check | None = None,
 ) -> None:
     """Measure a run that is on disk and print its metrics and costs; exit with 3 if a condition is met."""
-    from endive.analysis.request_cost import basis_of_document, cost_of, rows_by_class
     from endive.analysis.run_metrics import ALL
     from endive.config.warnings import warnings_of
     from endive.report.judgements import describe_judgement, judgement_as_data
     from endive.report.phrases import describe_utilization
     from endive.studies.frontier import estimate_subject
     from endive.studies.measure import RunFile, measure_one
+    from endive.studies.request_cost import basis_of_document, cost_of, rows_by_class
 
     document, classes = prepared.document, prepared.simulation.config.workload.config.workload_classes
     measured = measure_one(RunFile(prepared.seed, finished.files.results), document, classes, options)
@@ -462,8 +462,8 @@ def _percentiles(group: Any, name: str) -> tuple[str, ...]:
 
 def show_cost(output: Output, cost: Cost | None) -> None:
     """Print the requests per 1,000 commits by kind, their cost if all have a price, and orphaned files."""
-    from endive.analysis.request_cost import KINDS
     from endive.report.phrases import describe_month
+    from endive.studies.request_cost import KINDS
 
     if cost is None:
         return

@@ -70,8 +70,7 @@ def sweep(
         from endive.output_files import check_writable, remove_leftovers
         from endive.pipeline.session import SparkOptions, starting_session
         from endive.runs.effort import measure_for, objections
-        from endive.runs.plan import describe_rows, plan_sweep, remaining_work
-        from endive.runs.study_records import keep_study
+        from endive.runs.plan import describe_rows, keep_study, plan_sweep, remaining_work
 
         is_new = not out.exists()
         reader = Sweep(path, quick=quick, seeds=seeds, precision=precision, max_seeds=max_seeds, rows=parse_rows(rows))
@@ -136,10 +135,8 @@ class Stages:
 
 def _run(output: Output, plan: SweepPlan, work: Work, out: Path, starting: StartingSession, stages: Stages) -> None:
     """Run a plan and, with a precision, the further seeds that its points need."""
-    from endive.pipeline.precise_sweep import plan_more_seeds
-    from endive.pipeline.sweep import run_sweep
-    from endive.runs.plan import remaining_work
-    from endive.runs.study_records import keep_study
+    from endive.pipeline.sweep import plan_more_seeds, run_sweep
+    from endive.runs.plan import keep_study, remaining_work
 
     started, finished = time.perf_counter(), work.finished
     outcomes: list[Outcome] = []

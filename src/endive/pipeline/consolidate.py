@@ -28,10 +28,9 @@ from endive.output_files import check_inside, discard, locked, remove_leftovers,
 from endive.pipeline.jobs import Report, count_tasks, deal, read_specs, run_tasks
 from endive.pipeline.metrics import Sessions
 from endive.runs.contents import structure_problem
-from endive.runs.inventory import Damage, Inventory, PipelineError, take_inventory
+from endive.runs.identity import Value
 from endive.runs.layout import LOCK, dataset_folder, part_file, part_files, run_directory
-from endive.runs.parameters import Value
-from endive.runs.stored import StoredRun
+from endive.runs.stored import Damage, Inventory, PipelineError, StoredRun, take_inventory
 from endive.simulation.columns import RESULT_SCHEMA, parquet_options
 from endive.transaction import OPERATIONS
 

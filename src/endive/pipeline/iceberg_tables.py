@@ -28,9 +28,8 @@ from pydantic import TypeAdapter
 from endive.pipeline.jobs import Report, count_tasks, deal, read_specs, run_tasks
 from endive.pipeline.metrics import Sessions, current_tables
 from endive.runs.contents import structure_problem
-from endive.runs.inventory import Damage, Inventory, PipelineError, take_inventory
 from endive.runs.layout import run_directory
-from endive.runs.stored import StoredRun
+from endive.runs.stored import Damage, Inventory, PipelineError, StoredRun, take_inventory
 from endive.simulation.columns import RESULT_SCHEMA
 
 if TYPE_CHECKING:

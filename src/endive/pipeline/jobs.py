@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from endive.runs.inventory import PipelineError
+from endive.runs.stored import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,9 +18,9 @@ import pyarrow as pa
 from pydantic import TypeAdapter
 
 from endive.pipeline.jobs import LocalThreads, Report, count_tasks, deal, read_specs, run_tasks, spark_ddl
-from endive.runs.inventory import Inventory, PipelineError, take_inventory
 from endive.runs.layout import METRICS_TABLES
 from endive.runs.metric_tables import read_state, read_tables, write_tables
+from endive.runs.stored import Inventory, PipelineError, take_inventory
 from endive.studies.measure import MEASURED_SCHEMA, MetricsOptions, metrics_version
 from endive.studies.tables import (
     MeasureUnit,

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from endive.pipeline.jobs import collect_arrow, run_with_progress, spark_ddl, summarize_error
-from endive.runs.inventory import Inventory, PipelineError
+from endive.runs.identity import column_types, parameter_array
 from endive.runs.layout import METRICS_TABLES, RESULTS, metrics_table, run_directory
-from endive.runs.parameters import column_types, parameter_array
+from endive.runs.stored import Inventory, PipelineError
 from endive.simulation.columns import RESULT_SCHEMA
 
 if TYPE_CHECKING:

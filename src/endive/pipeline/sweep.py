@@ -1,12 +1,16 @@
 """Run sweeps on Spark: the unfinished runs of a plan, the costliest first, with several cheap runs per task.
 
 A task that simulates all runs of a measurement unit also measures them, from the files that it has just written, so that metrics
-and reports need no second job. Units that would keep other cores waiting are divided over tasks, and measured by ``endive metrics``
-or ``endive report``.
+and reports need no second job. Units that would keep other cores waiting are divided over tasks, and measured by ``endive
+metrics`` or ``endive report``.
 
-All state is on disk: a run is finished when its results exist with their checksum, so a sweep can be killed at any time and started
-again. Tasks write results to files; results never pass through Spark. A run that fails is reported with its error, and the other
-runs of its task continue.
+All state is on disk: a run is finished when its results exist with their checksum, so a sweep can be killed at any time and
+started again. Tasks write results to files; results never pass through Spark. A run that fails is reported with its error, and
+the other runs of its task continue.
+
+A sweep with a precision first runs the pilot of all points, and then the points that need more seeds. After each job,
+``plan_more_seeds`` measures the points as ``endive metrics`` does. Scenarios at one point are compared seed by seed, so they get
+the same number of seeds.
 """
 
 from __future__ import annotations
@@ -27,17 +31,25 @@ from endive.config.sweep_file import KeptRows
 from endive.pipeline.jobs import LocalThreads, cores, read_specs, run_tasks
 from endive.pipeline.metrics import last_options
 from endive.runs.execute import Outcome, complete_run, discard_scratch, transfer_run
-from endive.runs.identity import parameters
-from endive.runs.inventory import Experiment, PipelineError, RecordedRun, take_inventory
+from endive.runs.identity import flat_parameters, parameters
 from endive.runs.layout import hash_of, scratch_directory
-from endive.runs.parameters import flat_parameters
 from endive.runs.plan import PlannedRun, Work
-from endive.runs.stored import StoredRun
+from endive.runs.stored import Experiment, PipelineError, RecordedRun, StoredRun, take_inventory
 from endive.studies.measure import MetricsOptions
 from endive.studies.tables import MeasureUnit, compared_experiments, keep_unit, measure_unit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+from itertools import count
+from typing import Any
+
+from endive.analysis.conditions import Subject
+from endive.analysis.replication_rule import Reached, count_seeds, measure_widths
+from endive.config.study import Precision
+from endive.pipeline.metrics import Sessions, current_tables
+from endive.runs.plan import SweepPlan, SweepPoint
 
 SECONDS_PER_TASK = 2.0
 """Minimum work per task, in CPU seconds; the overhead of a Spark task is about 50 ms."""
@@ -299,3 +311,63 @@ def _describe_piece(piece: Piece, root: Path, rows: KeptRows) -> Iterator[str]:
         place = root if rows == "all" else scratch_directory(root)
         unit = replace(piece.unit, root=str(place.resolve()))
         yield _SPEC.dump_json(unit if rows == "all" else KeepSpec(piece.unit.root, unit, rows)).decode()
+
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def plan_more_seeds(
+    sessions: Sessions,
+    plan: SweepPlan,
+    root: Path,
+    subjects: Sequence[Subject],
+    options: MetricsOptions | None = None,
+) -> tuple[SweepPlan, Mapping[str, Reached]]:
+    """Measure the finished runs of a plan with a precision, and add the seeds that its points need.
+
+    Args:
+        sessions: Factory of the Spark session, or of the threads, for runs that no task has measured.
+        plan: Plan whose runs are finished.
+        root: Directory of experiments.
+        subjects: Metrics that the precision applies to.
+        options: Options of measuring; by default the options of the last measurement.
+
+    Returns: The plan with the seeds of each point, which is unchanged if no point needs more, and the widths of each point by
+    experiment hash.
+    """
+    precision = plan.precision
+    if precision is None:
+        return plan, {}
+    study = current_tables(root, sessions, options)
+    points = {point.directory(root).name: point for point in plan.points}
+    rows = _group_rows(study.tables["runs"].to_pylist(), points)
+    reached, counts = {}, dict(plan.counts)
+    for names in compared_experiments(study.inventory.experiments):
+        own = [points[name] for name in names if name in points]
+        needed = 0
+        for point in own:
+            found = _measure_point(rows[point.experiment], subjects, precision)
+            reached[point.experiment] = found
+            needed = max(needed, count_seeds(found.widths, found.seeds, precision.most_seeds))
+        counts |= {point.experiment: needed for point in own if needed > len(plan.seeds)}
+    return replace(plan, counts=counts), reached
+
+
+def _group_rows(rows: Rows, points: Mapping[str, SweepPoint]) -> dict[str, dict[int, list[Mapping[str, Any]]]]:
+    """Return the rows of metrics of each point, by seed."""
+    found: dict[str, dict[int, list[Mapping[str, Any]]]] = {point.experiment: {} for point in points.values()}
+    for row in rows:
+        if row["experiment"] in points:
+            found[points[row["experiment"]].experiment].setdefault(row["seed"], []).append(row)
+    return found
+
+
+def _measure_point(by_seed: Mapping[int, Rows], subjects: Sequence[Subject], precision: Precision) -> Reached:
+    """Return the widths of a point over the seeds 0, 1, ... that are finished."""
+    seeds = next(seed for seed in count() if seed not in by_seed)
+
+    def select(workload_class: str, operation: str) -> Rows:
+        rows = (row for seed in range(seeds) for row in by_seed[seed])
+        return [row for row in rows if (row["workload_class"], row["operation_type"]) == (workload_class, operation)]
+
+    return Reached(seeds, tuple(measure_widths(select, subjects, precision)) if seeds > 1 else ())

@@ -47,7 +47,7 @@ from endive.report.phrases import (
 )
 from endive.report.study_data import Study
 from endive.report.verdicts import name_subject, summarize_comparison
-from endive.runs.parameters import SCENARIO_COLUMN
+from endive.runs.identity import SCENARIO_COLUMN
 from endive.simulation.columns import TIME_WORDS
 
 Row = dict[Any, Any]

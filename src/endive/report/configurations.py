@@ -12,10 +12,9 @@ from endive.analysis.run_metrics import ALL
 from endive.report import phrases
 from endive.report.figure import Scale
 from endive.report.style import MOST_SERIES
-from endive.runs.inventory import Experiment, Inventory
+from endive.runs.identity import PREFIX, SCENARIO_COLUMN, Value, column_types, flat_parameters, varying
 from endive.runs.layout import label_of
-from endive.runs.parameters import PREFIX, SCENARIO_COLUMN, Value, column_types, flat_parameters, varying
-from endive.runs.stored import StoredExperiment
+from endive.runs.stored import Experiment, Inventory, StoredExperiment
 from endive.studies.experiment_tables import LoadAxis, find_load_axis
 
 _DURATION = f"{PREFIX}simulation_duration_ms"

@@ -9,7 +9,6 @@ from typing import Any
 
 from endive.analysis.conditions import format_bound, format_metric
 from endive.analysis.estimates import at_least
-from endive.analysis.request_cost import KINDS, Cost
 from endive.analysis.run_metrics import window_of
 from endive.analysis.table_growth import DAY_MS, GROWTH, day_of_limit
 from endive.analysis.warmup import Window
@@ -29,8 +28,9 @@ from endive.formatting import (
     join_names,
 )
 from endive.runs.execute import prepare_run
-from endive.runs.parameters import PREFIX, SCENARIO_COLUMN
+from endive.runs.identity import PREFIX, SCENARIO_COLUMN
 from endive.simulation.runner import Choice
+from endive.studies.request_cost import KINDS, Cost
 from endive.table import OPERATION_WORDS
 from endive.transaction.paths import COMMIT_PATHS, RETRY_POLICY
 

@@ -23,8 +23,8 @@ from endive.report.figure import Figure
 from endive.report.page import Page, Reproduction
 from endive.report.study_data import Record, Study
 from endive.report.verdicts import name_subject
+from endive.runs.identity import column_name, varying
 from endive.runs.layout import CONFIG, study_file
-from endive.runs.parameters import column_name, varying
 from endive.version import DIRTY
 
 _MOST_VALUES = 16

@@ -22,11 +22,10 @@ from endive.formatting import format_count, join_names
 from endive.output_files import check_writable
 from endive.report.comparison import Comparison, Side, compare_sides, load_side
 from endive.report.phrases import describe_drift, note_compilation
+from endive.runs.identity import scenario_of
 from endive.runs.layout import REPLICATIONS_FOLDER
-from endive.runs.parameters import scenario_of
-from endive.runs.plan import plan_sweep
+from endive.runs.plan import plan_sweep, study_of
 from endive.runs.stored import find_experiments
-from endive.runs.study_records import study_of
 from endive.studies.measure import MetricsOptions
 from endive.studies.replicate import Replications
 from endive.version import code_version

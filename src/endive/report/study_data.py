@@ -23,7 +23,7 @@ from endive.report import ReportError
 from endive.report.configurations import Series, StudyAxis, choose_axis, make_series, varying_parameters
 from endive.report.style import assign_colours
 from endive.runs.contents import results_problem
-from endive.runs.inventory import Damage, Experiment, Inventory, PipelineError, experiment_from_records
+from endive.runs.identity import Value
 from endive.runs.layout import (
     CONFIG,
     FIGURES_FOLDER,
@@ -36,10 +36,9 @@ from endive.runs.layout import (
     label_of,
     run_directory,
 )
-from endive.runs.parameters import Value
+from endive.runs.plan import StudyRecord, study_of
 from endive.runs.records import RecordError, read_provenance
-from endive.runs.stored import StoredRun, find_experiments
-from endive.runs.study_records import StudyRecord, study_of
+from endive.runs.stored import Damage, Experiment, Inventory, PipelineError, StoredRun, experiment_from_records, find_experiments
 from endive.storage.prices import Prices, list_prices
 from endive.studies.experiment_tables import make_saturation_table
 from endive.studies.measure import ExperimentRuns, MetricsOptions, RunFile, stored_load_pattern

@@ -1,23 +1,36 @@
-"""Plan sweeps: their experiments, the estimated effort of each experiment, and the finished runs."""
+"""Plan sweeps, and read and write the records of the studies in a directory.
+
+A plan has the experiments of a sweep, the estimated effort of each experiment, and the finished runs. A sweep writes the file and
+the plan of its study before its first run. Reports read the question and the scenarios from them, and ``endive experiments
+watch`` reads the progress: a run is finished when its results exist.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import tomli_w
+from pydantic import Field, model_validator
 
 from endive.config.errors import ConfigError, Problem
 from endive.config.schema import Document
 from endive.config.study import Precision
-from endive.config.sweep_file import KeptRows, Sweep
+from endive.config.sweep_file import SCENARIO, KeptRows, Sweep
 from endive.formatting import format_bytes
+from endive.input_files import UnreadableError, leading_comment, read_toml, state
+from endive.output_files import is_living, this_writer, write_text
 from endive.runs.effort import Effort, estimate_effort
 from endive.runs.identity import compute_experiment_hash
-from endive.runs.layout import named_experiment, run_directory
+from endive.runs.layout import CONFIG, label_of, named_experiment, run_directory, study_file, study_plan, study_plans
+from endive.runs.records import Count, ExperimentName, Record, RecordError, read_sealed_record, seal_record
 from endive.runs.stored import StoredRun, find_experiments
 
 
@@ -164,3 +177,188 @@ def _state(stored: StoredRun, rows: KeptRows) -> str | None:
     if problem is None and not stored.keeps(rows):
         return ""
     return problem if problem is None or stored.results.exists() else ""
+
+
+class PlannedExperiment(Record):
+    """An experiment of a study: axis values, estimated CPU seconds of a run, and the number of seeds if it exceeds the default."""
+
+    values: dict[str, Any]
+    cpu_seconds: Annotated[float, Field(ge=0, le=1e12)] = 0.0
+    seeds: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    """Number of seeds, starting at 0, if a precision requires more seeds than the study has."""
+
+
+_MOST_RUNS = 10**7
+"""Maximum number of runs of a study, because the display of the progress looks up each run."""
+Argument = Annotated[str, Field(pattern=r"^[A-Za-z0-9.,_=%-]{1,255}$")]
+"""An argument that needs no quoting in a shell."""
+
+
+class StudyRecord(Record):
+    """Plan of a study. ``arguments`` of ``endive sweep`` reproduce it from the file next to it."""
+
+    label: ExperimentName
+    question: str | None = None
+    scenarios: list[str] = Field(default_factory=list)
+    """Names of the scenarios, the baseline first."""
+    seeds: list[Count]
+    experiments: dict[ExperimentName, PlannedExperiment]
+    arguments: list[Argument] = Field(default_factory=list)
+    started: str = ""
+    writer: str = ""
+    """Process that runs the study, as named by ``endive.output_files``."""
+
+    @model_validator(mode="after")
+    def _limited(self) -> StudyRecord:
+        if sum(each.seeds or len(self.seeds) for each in self.experiments.values()) > _MOST_RUNS:
+            raise ValueError(f"has more than {_MOST_RUNS:,} runs")
+        return self
+
+    def results(self, root: Path) -> dict[Path, float]:
+        """Return the planned results with the estimated CPU seconds of each run."""
+        return {
+            StoredRun(run_directory(root / name, seed)).results: planned.cpu_seconds
+            for name, planned in self.experiments.items()
+            for seed in (self.seeds if planned.seeds is None else range(planned.seeds))
+        }
+
+
+def keep_study(root: Path, sweep: Sweep, plan: SweepPlan) -> None:
+    """Write the file and the plan of a study to its directory."""
+    record = StudyRecord(
+        label=plan.name,
+        question=sweep.question,
+        scenarios=[each.name for each in sweep.scenarios],
+        seeds=list(plan.seeds),
+        experiments={
+            point.directory(root).name: PlannedExperiment(
+                values=dict(point.values), cpu_seconds=point.effort.cpu_seconds, seeds=plan.counts.get(point.experiment)
+            )
+            for point in plan.points
+        },
+        arguments=[
+            *(["--quick"] if sweep.quick else []),
+            *_seeds_arguments(plan),
+            *([] if plan.rows == "all" else ["--rows", plan.rows]),
+        ],
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        writer=this_writer(),
+    )
+    comment = leading_comment(sweep.path) if sweep.path.is_file() else ""
+    heading = f"# {comment}\n\n" if comment else ""
+    write_text(study_file(root, plan.name), heading + tomli_w.dumps(sweep.standalone()))
+    sealed = seal_record(record.model_dump(mode="json"))
+    write_text(study_plan(root, plan.name), json.dumps(sealed, indent=1, ensure_ascii=False) + "\n")
+    keep_names(root, plan)
+
+
+def _seeds_arguments(plan: SweepPlan) -> list[str]:
+    """Return the options for a precision or for consecutive seeds; other seeds are in the file."""
+    if plan.precision is not None:
+        return ["--precision", str(plan.precision), "--max-seeds", str(plan.precision.most_seeds)]
+    seeds = plan.seeds
+    if list(seeds) != list(range(seeds[0], seeds[0] + len(seeds))):
+        return []
+    return ["--seeds", f"{seeds[0]}-{seeds[-1]}"]
+
+
+def keep_names(root: Path, plan: SweepPlan) -> None:
+    """Write the names of the plan's scenarios to existing experiments."""
+    for point in plan.points:
+        file = point.directory(root) / CONFIG
+        try:
+            tree = read_toml(file)
+        except UnreadableError:
+            continue
+        about = tree.setdefault("experiment", {})
+        if about.get(SCENARIO) != point.document.experiment.scenario:
+            about.pop(SCENARIO, None)
+            about |= {} if point.document.experiment.scenario is None else {SCENARIO: point.document.experiment.scenario}
+            write_text(file, tomli_w.dumps(tree))
+
+
+def read_studies(root: Path) -> list[StudyRecord]:
+    """Return the records of the studies of a directory; skip damaged records."""
+    found = []
+    for path in study_plans(root):
+        try:
+            found.append(StudyRecord.model_validate(read_sealed_record(path, StudyRecord)))
+        except RecordError:
+            continue
+    return found
+
+
+def find_damaged_studies(root: Path, now: float) -> list[tuple[str, str]]:
+    """Return the labels and problems of studies with damaged files or missing runs.
+
+    A study that is running is not incomplete. ``now`` is in seconds since the epoch.
+    """
+    problems = []
+    for path in study_plans(root):
+        try:
+            record = StudyRecord.model_validate(read_sealed_record(path, StudyRecord))
+            read_toml(study_file(root, record.label))
+        except RecordError as error:
+            problems.append((path.stem, f"damaged: {error}"))
+            continue
+        except UnreadableError as error:
+            problems.append((path.stem, f"damaged: {state(study_file(root, record.label).name, str(error))}"))
+        progress = progress_of(root, record, now)
+        if progress.done < progress.total and not is_living(record.writer):
+            missing = f"{progress.total - progress.done:,} of its {progress.total:,} runs have no results"
+            problems.append((path.stem, f"incomplete: {missing}; the same `endive sweep` runs them"))
+    return problems
+
+
+def study_of(root: Path, experiments: Iterable[str]) -> StudyRecord | None:
+    """Return the study to which all these experiments, given by name, belong; None if there is not exactly one such study."""
+    labels = {label_of(root / name) for name in experiments}
+    return next((each for each in read_studies(root) if {each.label} == labels), None)
+
+
+State = Literal["running", "finished", "stopped"]
+
+
+@dataclass(frozen=True)
+class StudyProgress:
+    """Progress of a study. ``seconds_left`` is None before the first run is done, or if no process runs the study."""
+
+    label: str
+    done: int
+    total: int
+    share: float
+    """Fraction of the estimated effort that is done."""
+    elapsed_seconds: float
+    seconds_left: float | None
+    state: State
+
+
+def progress_of(root: Path, record: StudyRecord, now: float) -> StudyProgress:
+    """Return the progress of a study from the names and times of its files. ``now`` is in seconds since the epoch."""
+    begun = _seconds(record.started)
+    effort = done_effort = fresh = 0.0
+    done = total = 0
+    last = begun
+    for path, cpu_seconds in record.results(root).items():
+        cost = max(cpu_seconds, 1e-6)
+        total += 1
+        effort += cost
+        try:
+            written = path.stat().st_mtime
+        except OSError:
+            continue
+        done += 1
+        done_effort += cost
+        fresh += cost if written >= begun - 1.0 else 0.0
+        last = max(last, written)
+    state: State = "finished" if done == total else "stopped" if is_living(record.writer) is False else "running"
+    elapsed = max(0.0, (now if state == "running" else last) - begun)
+    left = elapsed * (effort - done_effort) / fresh if state == "running" and fresh > 0.0 else None
+    return StudyProgress(record.label, done, total, done_effort / effort if effort else 1.0, elapsed, left, state)
+
+
+def _seconds(moment: str) -> float:
+    try:
+        return datetime.fromisoformat(moment).timestamp()
+    except ValueError:
+        return 0.0

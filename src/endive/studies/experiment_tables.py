@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from endive.analysis.estimates import FEWEST_SEEDS, SHARES, Estimate, at_least, at_most, estimate_metric, half_widths
 from endive.analysis.run_metrics import ALL, BOUNDED, BOUNDS, COMMITTING_IN_WINDOW, ENTERED_IN_WINDOW, METRICS, RATES
 from endive.analysis.saturation import Backlog, LoadPoint, backlog_grows, saturation
-from endive.runs.inventory import Inventory, PipelineError
-from endive.runs.parameters import Value, column_name, column_types, parameter_array, varying, varying_within_scenarios
+from endive.runs.identity import Value, column_name, column_types, parameter_array, varying, varying_within_scenarios
+from endive.runs.stored import Inventory, PipelineError
 
 _GROUP = ["experiment", "workload_class", "operation_type"]
 _MEANS = tuple(name for name in (*METRICS, "warmup_ms") if name not in (*SHARES, *BOUNDED))

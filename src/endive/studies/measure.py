@@ -18,8 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from endive.analysis import Floats, Ints, run_metrics
-from endive.analysis.binned_counts import CommittingCounts
-from endive.analysis.cohort import Submitted, Transactions
+from endive.analysis.cohort import CommittingCounts, Submitted, Transactions
 from endive.analysis.metric import ABORT_REASONS
 from endive.analysis.run_curves import CURVES, OVER_TIME
 from endive.analysis.run_metrics import empty_metrics, measure_run, window_of
@@ -30,7 +29,7 @@ from endive.config import ConfigError, Document, Problem, build_simulation_confi
 from endive.config.load import load_document
 from endive.runs.row_files import RowChunk, open_rows
 from endive.simulation.columns import STATE_COLUMNS
-from endive.studies.configured import add_configured, facts_of, read_facts
+from endive.studies.request_cost import add_configured, facts_of, read_facts
 from endive.transaction import OPERATIONS
 from endive.version import METRICS_VERSION
 from endive.workload import WorkloadClass

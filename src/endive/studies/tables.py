@@ -20,11 +20,10 @@ from endive.analysis.run_metrics import empty_metrics, window_columns, window_of
 from endive.analysis.warmup import Window
 from endive.output_files import check_inside, discard
 from endive.runs.contents import structure_problem
-from endive.runs.inventory import Experiment, Inventory, PipelineError
+from endive.runs.identity import SCENARIO_COLUMN, varying_within_scenarios
 from endive.runs.layout import CONFIG, measured_file, measured_units, run_directory
 from endive.runs.metric_tables import read_unit_file, write_unit
-from endive.runs.parameters import SCENARIO_COLUMN, varying_within_scenarios
-from endive.runs.stored import StoredRun
+from endive.runs.stored import Experiment, Inventory, PipelineError, StoredRun
 from endive.studies.experiment_tables import LoadAxis, find_load_axis, make_experiments_table, make_saturation_table
 from endive.studies.measure import (
     KEYS,

@@ -10,16 +10,16 @@ from typing import Any
 import pandas as pd
 
 from endive.analysis.estimates import mean_estimate
-from endive.analysis.request_cost import KINDS, Cost, basis_of, cost_of, rows_by_class
 from endive.formatting import format_duration, format_money, format_number, join_names
 from endive.report import phrases
 from endive.report.figure import HIDING, Axis, Figure
 from endive.report.figures import common
 from endive.report.study_data import Study
 from endive.report.style import PALETTE, PART_COLOURS
-from endive.runs.parameters import PREFIX
+from endive.runs.identity import PREFIX
 from endive.simulation.columns import TIME_WORDS
 from endive.storage.prices import list_prices
+from endive.studies.request_cost import KINDS, Cost, basis_of, cost_of, rows_by_class
 
 DESIGN = tuple(f"{PREFIX}{name}" for name in ("catalog_type", "transaction_manifest_list_mode", "catalog_table_metadata_inlined"))
 """Parameters of the factorial design of catalogs."""

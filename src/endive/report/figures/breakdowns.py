@@ -19,7 +19,7 @@ from endive.report.figure import Axis, CurveCrossing, Figure, Threshold
 from endive.report.figures import common
 from endive.report.phrases import format_bounded
 from endive.report.study_data import Study
-from endive.runs.parameters import column_name
+from endive.runs.identity import column_name
 
 COMMITTABLE = 0.95
 """Success rate below which a class counts as unable to commit."""

@@ -19,8 +19,8 @@ from endive.report.figures import common
 from endive.report.phrases import title_load
 from endive.report.study_data import Study
 from endive.report.verdicts import name_metric, name_subject
+from endive.runs.identity import column_name
 from endive.runs.layout import CONFIG
-from endive.runs.parameters import column_name
 
 IDEAL = "ideal: every transaction commits"
 _MOST_PREDICTED = 48

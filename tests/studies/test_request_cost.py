@@ -8,7 +8,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from endive.analysis.request_cost import (
+from endive.config.load import check_document
+from endive.runs.execute import prepare_run, run_experiment
+from endive.storage.prices import Prices, StorePrices, list_prices
+from endive.studies.measure import MetricsOptions, RunFile, measure_file, measure_one
+from endive.studies.request_cost import (
     KINDS,
     Basis,
     basis_of,
@@ -18,10 +22,6 @@ from endive.analysis.request_cost import (
     requests_of,
     rows_by_class,
 )
-from endive.config.load import check_document
-from endive.runs.execute import prepare_run, run_experiment
-from endive.storage.prices import Prices, StorePrices, list_prices
-from endive.studies.measure import MetricsOptions, RunFile, measure_file, measure_one
 
 ROW: dict[str, Any] = {
     "workload_class": "ingest",
