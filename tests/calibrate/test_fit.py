@@ -87,7 +87,7 @@ def test_the_same_value_all_the_time_is_no_error() -> None:
 def test_a_profile_lists_assumed_latencies() -> None:
     rng = np.random.default_rng(11)
     text = profile_text([fit_sample(Sample("read", rng.gamma(5.0, 2.0, 100)))], "mine")
-    assert "# write: not measured: the latency of read is used" in text
+    assert "# write: not measured; the profile uses the latency of read" in text
     assert "# cas: not measured" in text
     assert "uncertain" in text
 

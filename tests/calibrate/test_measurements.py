@@ -41,8 +41,8 @@ def by_operation(measured: Measurements) -> dict[str, list[float]]:
 def test_formats_are_read_alike(tmp_path: Path, name: str) -> None:
     measured = read_measurements([saved(tmp_path, name)])
     assert by_operation(measured) == {"read": [12.5, 15.0], "write": [30.0], "cas": [40.0], "failed_cas": [45.0]}
-    assert any("latency from column 'latency_ms' in ms" in note for note in measured.notes)
-    assert any("1 rows" in note for note in measured.notes)
+    assert any("column 'latency_ms' contains the latency in ms" in note for note in measured.notes)
+    assert any("ignored rows: 1 (" in note for note in measured.notes)
 
 
 def test_columns_and_units_can_be_given(tmp_path: Path) -> None:

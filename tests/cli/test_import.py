@@ -45,7 +45,9 @@ def test_an_expensive_model_is_not_simulated(tmp_path: Path, metadata: Path, mon
     assert done.exit_code == 0, done.output
     data = json.loads(done.stdout)
     assert "answers" not in data
-    assert any("not simulated: " in note and "transactions, but the limit for an answer is 20" in note for note in data["notes"])
+    assert any(
+        "not simulated: " in note and "transactions, more than the limit of 20 for a prediction" in note for note in data["notes"]
+    )
     assert load_document(out).workload
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,10 @@ from endive.calibrate.answers import simulate
 from endive.main import app
 from tests.calibrate.tables import START_MS, WrittenTable, metadata_document, write_table
 from tests.calibrate.test_fidelity import TREE
-from tests.cli import assert_fits, narrow_invoke
+from tests.cli import assert_fits, invoke, narrow_invoke
 
 RUN = CliRunner()
+EXAMPLE = Path(__file__).parents[2] / "examples/table/events.metadata.json"
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +69,13 @@ def test_fidelity_of_an_import_with_reports(tmp_path: Path, table: WrittenTable)
     assert_fits(shown.output.splitlines())
     assert "The model is not close" in shown.output
     assert "faster than its latency profile" in " ".join(shown.output.split())
+
+
+def test_fidelity_shows_a_fraction_in_percent(tmp_path: Path) -> None:
+    metadata, model = str(EXAMPLE), str(tmp_path / "mine.toml")
+    assert invoke("import", metadata, "--no-answer", "-o", model).exit_code == 0
+    shown = invoke("fidelity", model, "--against", metadata).stdout
+    assert re.search(r"overwrite: fraction of failed operations +6\.25% ", shown)
 
 
 def test_too_little_to_compare_is_one_sentence(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ class TestObservation:
         assert found.document.attempt[0].operation == "list"
         assert {step.attempts for step in found.document.attempt} == {"each"}
         assert found.document.after_loss == []
-        assert "Exact: the protocol gives the number of requests of every kind" in text
+        assert "Exact: the protocol predicts the number of requests of every kind" in text
 
     def test_can_be_simulated(self, observed: tuple[Observation, int], tmp_path: Path) -> None:
         client = tmp_path / "client.toml"

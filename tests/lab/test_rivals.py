@@ -43,7 +43,7 @@ class TestPlan:
         assert {rival.rival for rival in plan_rivals(document())} == {"job", "others"}
 
     def test_needs_another_class(self) -> None:
-        with pytest.raises(LabError, match="no class other than the job"):
+        with pytest.raises(LabError, match="no workload class except the job"):
             plan_rivals(document(workload={"job": {"rate": 1.0}}), "job")
         with pytest.raises(LabError, match="the classes of the file are job, others"):
             plan_rivals(document(), "jobs")

@@ -137,8 +137,8 @@ def _check_work(path: Path, document: Document, seeds: int) -> None:
     if expected > MOST_TRANSACTIONS:
         days = document.simulation.duration_ms / 86_400_000.0
         raise TooMuchWorkError(
-            f"{path}: {seeds} runs of {days:,.3g} days are about {expected:,.0f} transactions, but the limit for "
-            f"an answer is {MOST_TRANSACTIONS:,}; reduce simulation.duration_ms"
+            f"{path}: {seeds} runs of {days:,.3g} days would simulate about {expected:,.0f} transactions, more than the limit of "
+            f"{MOST_TRANSACTIONS:,} for a prediction; reduce simulation.duration_ms, or use `endive run`"
         )
 
 

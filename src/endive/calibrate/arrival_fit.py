@@ -18,6 +18,7 @@ import numpy as np
 from scipy import stats
 
 from endive.analysis import Floats
+from endive.formatting import format_count
 from endive.workload.arrivals import INTER_ARRIVAL, PERIODIC_JOB, RATE
 
 _HOUR_MS = 3_600_000.0
@@ -90,7 +91,7 @@ def _periodic(times_ms: Floats, zero_ms: float, end_ms: float) -> Process | None
     last = max(math.floor((end_ms - zero_ms - earliest) / interval - 0.5), int(slots[-1]))  # the current slot may still fill
     missed = 1.0 - len(slots) / (last - float(slots[0]) + 1.0)
     silent = last - int(slots[-1])
-    notes = (f"no commit in its last {silent} intervals: the job has ended or has failed since then",) if silent >= _SILENT else ()
+    notes = (f"no commit in the last {silent} intervals; the job has ended or has failed since then",) if silent >= _SILENT else ()
     words = f"every {interval / 1000.0:g} s, first at {earliest / 1000.0:.3f} s"
     if missed > 0.005:
         words += f", {100 * missed:.1f}% of the intervals without a commit"
@@ -219,7 +220,7 @@ def _exposure(start_ms: float, end_ms: float) -> Floats:
 
 def _renewal(times_ms: Floats, per_s: float) -> Process:
     """Fit independent intervals: exponential, or lognormal if their variation is higher (bursts) or lower."""
-    few = () if len(times_ms) >= 20 else (f"its rate is estimated from only {len(times_ms)} commits",)
+    few = () if len(times_ms) >= 20 else (f"the rate is estimated from only {format_count(len(times_ms), 'commit')}",)
     gaps = np.diff(times_ms)
     mean = 1e3 / per_s
     if len(gaps) < 20:
@@ -297,19 +298,18 @@ class Loop:
 
     def reason(self) -> str:
         """Return the reason for the assumption of a closed loop, and its certainty."""
-        most = f"at most {self.fewest} of its commits {'was' if self.fewest == 1 else 'were'} in progress at the same time"
-        waiting = "one writer that waits for its" if self.clients == 1 else f"{self.clients} writers that wait for their"
+        loop = "one writer" if self.clients == 1 else f"{self.clients} writers"
+        overlap = f"at most {format_count(self.fewest, 'commit')} of the class at the same time"
         if self.certain and self.commit_ms:
-            others = f" (or up to {self.most})" if self.most else "; Poisson arrivals are also possible"
-            bound = "" if self.most == self.clients else others
-            return f"{most}, which is unlikely with Poisson arrivals; assumed: {waiting} commits{bound}"
+            possible = f"; up to {self.most} writers are possible" if self.most else "; Poisson arrivals are possible"
+            bound = "" if self.most == self.clients else possible
+            return f"{loop} in a closed loop, because the reports show {overlap}, which is unlikely with Poisson arrivals{bound}"
         if self.commit_ms:
-            return f"Poisson arrivals, or {waiting} commits ({most})"
-        text = (
-            "over long periods, commits vary less than Poisson arrivals: either writers wait for their "
-            "commits, or the table is at its"
+            return f"Poisson arrivals, or {loop} in a closed loop (the reports show {overlap})"
+        return (
+            "the number of commits per period varies less than with Poisson arrivals: the writers form a closed loop, or the table "
+            "is saturated; import with --reports to distinguish the two cases"
         )
-        return f"{text} limit, which evens out Poisson arrivals; use --reports to distinguish the two"
 
 
 def _distribution(mean_ms: float, variation: float) -> dict[str, Any]:

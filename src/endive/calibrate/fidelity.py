@@ -161,20 +161,19 @@ def explain(comparisons: Sequence[Comparison]) -> list[str]:
                 f"simulated commits are {word} than observed commits: the object store or the catalog is {way} "
                 f"than its latency profile"
             )
-            found.append(f"{text}; measure it with `endive probe` or `endive calibrate`, or import with --reports to fit latencies")
+            found.append(f"{text}; measure latencies with `endive probe` or `endive calibrate`, or import with --reports")
             if (_ATTEMPTS, longer) in off:
-                found.append("the number of attempts deviates in the same direction, because longer commits overlap more often")
+                found.append("the number of attempts deviates in the same direction: longer commits overlap with more commits")
     if _ATTEMPTS in measures and not measures.intersection(_DURATIONS):
-        number, why = "fewer", "arrivals are closer together than in the model; check phases and bursts"
+        number, why = "fewer", "observed arrivals are closer together; check phases and bursts"
         if (_ATTEMPTS, True) in off:
-            number = "more"
-            why = "arrivals vary less than in the model, or the writers form a closed loop (`closed`)"
-        found.append(f"the model has {number} attempts than the table, but commits take the same time: {why}")
+            number, why = "more", "observed arrivals vary less, or the writers form a closed loop (`closed`)"
+        found.append(f"the model has {number} attempts per commit than the table, although commits take the same time: {why}")
     if _GAP in measures:
         often = "less" if (_GAP, True) in off else "more"
         found.append(
-            f"the model commits {often} often than the table: check the arrival rates of the workload "
-            f"classes, and which operations fail"
+            f"the model commits {often} often than the table: check the arrival rates of the workload classes, "
+            f"and the operations that fail"
         )
     if _FAILED in measures:
         found.append("the fraction of failed operations differs from the model: check retries, timeouts and real conflicts")

@@ -18,6 +18,7 @@ from scipy import optimize, special, stats
 
 from endive.analysis import Flags, Floats
 from endive.calibrate.measurements import Sample
+from endive.formatting import format_count
 
 _LEAST_SIGMA = 1e-3
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -342,8 +343,8 @@ def fit_sample(sample: Sample) -> Fit:
     missed = _missed(fitted, plain)
     if missed:
         warnings.append(
-            f"no distribution family fits ({fitted.name} is the closest, but deviates at {missed}), "
-            f"so the measured quantiles are used"
+            f"no distribution family fits (the closest is {fitted.name}, which deviates at {missed}), "
+            f"so the profile contains the measured quantiles"
         )
         fitted = Empirical.fitted(plain)
     return Fit(sample, fitted, rate, scores, tuple(warnings))
@@ -406,14 +407,15 @@ def _warnings(sample: Sample) -> list[str]:
     x, n = sample.latencies_ms, len(sample.latencies_ms)
     found = []
     if n < LEAST:
-        found.append(f"only {n} values: a lognormal is assumed, and its spread is a guess")
+        found.append(f"only {format_count(n, 'value')}: the profile assumes a lognormal distribution, whose spread is uncertain")
     if n * 0.01 < 5.0:
-        found.append(f"{n} values are too few for a p99; use at least 500")
+        found.append(f"the p99 is uncertain with {format_count(n, 'value')}; measure at least 500")
     if n >= 2 * LEAST:
         halves = float(np.median(x[: n // 2])), float(np.median(x[n // 2 :]))
         test = stats.mannwhitneyu(x[: n // 2], x[n // 2 :])
         if test.pvalue < 1e-4 and max(halves) > 1.2 * min(halves):
             found.append(
-                f"the latencies drift: the medians of the two halves of the measurement are {halves[0]:.3g} and {halves[1]:.3g} ms"
+                f"the latencies drift: the median is {halves[0]:.3g} ms in the first half of the measurement "
+                f"and {halves[1]:.3g} ms in the second half"
             )
     return found

@@ -102,12 +102,12 @@ def find_columns(names: Sequence[str], where: str, given: Mapping[str, str | Non
     if unit is None:
         raise InputError(f"{where}: column {in_short(repr(latency))} has no known unit; set it with --unit ({', '.join(UNITS)})")
     known = given.get("latency") is not None and given.get("unit") is not None
-    guessed = [] if known else [f"latency from column {latency!r} in {unit}"]
+    guessed = [] if known else [f"column {latency!r} contains the latency in {unit}"]
     found: dict[str, str | None] = {}
     for key, candidates in (("operation", _OPERATION), ("size", _BYTES), ("status", _STATUS)):
         found[key] = given.get(key) or _first(names, candidates, {latency})
         if given.get(key) is None and found[key] is not None:
-            guessed.append(f"{'bytes' if key == 'size' else key} from column {found[key]!r}")
+            guessed.append(f"column {found[key]!r} contains the {'size in bytes' if key == 'size' else key}")
     return Columns(found["operation"], latency, unit, found["size"], found["status"], tuple(guessed))
 
 
@@ -203,10 +203,11 @@ def read_measurements(
         notes += [f"{path}: {guess}" for guess in found.guessed]
         dropped = _collect(by_operation, table, found, str(path), operation, renamed or {})
         if dropped:
-            why = "without a positive latency, with an invalid size, or with a store error"
-            notes.append(f"{path}: {dropped:,} rows {why}, are ignored")
+            notes.append(
+                f"{path}: ignored rows: {dropped:,} (the latency is not positive, the size is invalid, or the request failed)"
+            )
     if not by_operation:
-        raise InputError("these files contain no latencies")
+        raise InputError("the files contain no latencies of successful requests")
     return Measurements(tuple(_sample(name, rows) for name, rows in sorted(by_operation.items())), tuple(notes))
 
 
@@ -268,7 +269,7 @@ def operation_of(name: str, where: str, renamed: Mapping[str, str]) -> str:
     """Return the operation with a name. Raises InputError for an unknown name."""
     if name in renamed:
         if renamed[name] not in OPERATIONS:
-            raise InputError(f"--rename {name}={renamed[name]}: operations are {', '.join(OPERATIONS)}")
+            raise InputError(f"--rename {name}={renamed[name]}: unknown operation; allowed: {', '.join(OPERATIONS)}")
         return renamed[name]
     word = name.strip().lower().replace("-", "_").replace(" ", "_")
     if word in _KNOWN:
@@ -306,11 +307,11 @@ def read_reports(path: Path) -> tuple[CommitReport, ...]:
         try:
             report = json.loads(line)
         except (ValueError, RecursionError):
-            raise InputError(f"{path}: line {number} is not JSON; a file of commit reports has one JSON object per line") from None
+            raise InputError(f"{path}: line {number} is not JSON; commit reports are JSON objects, one per line") from None
         made.append(_report(report, f"{path}: line {number}"))
     found = tuple(report for report in made if report is not None)
     if not found:
-        raise InputError(f"{path} has no commit report (an object with metrics of total-duration and attempts)")
+        raise InputError(f"{path} contains no commit report (a JSON object with `metrics.total-duration` and `metrics.attempts`)")
     return found
 
 
@@ -331,5 +332,5 @@ def _report(report: Any, where: str) -> CommitReport | None:
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InputError(f"{where} is not a commit report: {type(error).__name__} {in_short(str(error))}") from None
     if not 1 <= found.attempts <= _MOST_ATTEMPTS or not 0.0 <= found.duration_ms < 1e12:
-        raise InputError(f"{where}: {in_short(str(found.attempts))} attempts in {found.duration_ms} ms cannot be")
+        raise InputError(f"{where}: {in_short(str(found.attempts))} attempts in {found.duration_ms} ms cannot be a commit")
     return found

@@ -70,7 +70,7 @@ def client_of(history: History) -> tuple[str, str]:
     if history.client is not None:
         makers = Counter(commit.engine for commit in history.commits)
         named = ", ".join(f"{maker} ({count:,} commits)" for maker, count in makers.most_common(5))
-        return history.client, f"engineInfo names {named}; writers other than delta-rs are taken as delta-spark"
+        return history.client, f"engineInfo names {named}; the model treats every writer except delta-rs as delta-spark"
     java = [commit for commit in history.commits if _names_java(commit)]
     python = [commit for commit in history.commits if _names_pyiceberg(commit)]
     if python and len(python) * 2 >= len(history.commits):
@@ -78,7 +78,7 @@ def client_of(history: History) -> tuple[str, str]:
     nameless = len(_nameless(history))
     if nameless:
         why = (
-            f"snapshot summaries name Iceberg's Java library; {nameless:,} summaries name no engine, as with "
+            f"snapshot summaries name Iceberg's Java library; {nameless:,} later summaries name no engine, like those of "
             f"PyIceberg (commit_path = {PYICEBERG.name!r})"
         )
         return ICEBERG.name, why
@@ -86,7 +86,7 @@ def client_of(history: History) -> tuple[str, str]:
         return ICEBERG.name, "snapshot summaries name Iceberg's Java library, or an engine that uses it"
     if any(c.operation == "replace" or _deletes_with([c]) for c in history.commits):
         return ICEBERG.name, "the history contains compactions or delete files, which PyIceberg does not write"
-    return PYICEBERG.name, "snapshot summaries name no engine, as with PyIceberg; set --client iceberg for another client"
+    return PYICEBERG.name, "snapshot summaries name no engine, like those of PyIceberg; for another client, set --client iceberg"
 
 
 def _nameless(history: History) -> set[int]:
@@ -234,14 +234,14 @@ def _operation(commits: Sequence[Commit], client: str) -> tuple[str, str | None,
         return "replace_partitions", None, ""
     if first in ("overwrite", "delete"):
         return ("row_delta", deletes, "") if deletes and "row_delta" in known else (first, None, "")
-    guessed = "" if first == "append" else f"operation {first!r} is taken as an append"
+    guessed = "" if first == "append" else f"the import treats the unknown operation {first!r} as an append"
     if "merge_append" not in known:
         return "fast_append", None, guessed
     if any((commit.count("manifests-replaced") or 0) > 0 for commit in commits):
         return "merge_append", None, guessed
     engine = commits[0].engine
     if any(name in engine for name in _JAVA_ENGINES):
-        return "merge_append", None, guessed or f"{engine} appends with merging (a streaming job of Spark does not)"
+        return "merge_append", None, guessed or f"appends of {engine} merge manifests (but not those of Spark streaming jobs)"
     return "fast_append", None, guessed
 
 
@@ -296,9 +296,9 @@ def _appends(classes: Sequence[ObservedClass]) -> Iterator[Assumption]:
 def _store(provider: str | None, reported: bool) -> Assumption:
     """Assume latencies, because only reports contain them."""
     if reported:
-        text = "scaled to the duration of commits in the reports"
+        text = "latency profile, scaled to the commit durations in the reports"
         return Assumption("latencies", text, {STORE_SCALE: 0.75}, {STORE_SCALE: 1.35})
-    named = f"profile of {provider}" if provider else "profile of S3; set --provider for another object store"
+    named = f"latency profile of {provider}" if provider else "latency profile of S3; for another object store, set --provider"
     return Assumption("latencies", named, {STORE_SCALE: 0.5}, {STORE_SCALE: 2.0})
 
 
@@ -352,7 +352,7 @@ def _arrivals(tree: Tree, classes: Sequence[ObservedClass]) -> Iterator[Assumpti
             if cls.process.even:
                 low[f"workload.{cls.name}.{INTER_ARRIVAL.key}"] = cls.process.even
                 texts.append(
-                    f"intervals between commits of {cls.name} vary slightly less than with Poisson arrivals, as on a busy table"
+                    f"{cls.name}: Poisson arrivals, although the intervals between commits vary slightly less, as on a busy table"
                 )
         elif CLOSED_LOOP.key in tree["workload"][cls.name]:
             texts.append(f"{cls.name}: {loop.reason()}")
@@ -434,10 +434,10 @@ def _conflicts(tree: Tree, classes: Sequence[ObservedClass], history: History) -
         tree["catalog"]["partitions"] = {"num_partitions": number}
         for cls in known:
             tree["workload"][cls.name]["partitions_per_txn"] = float(f"{max(cls.partitions or 1.0, 1.0):.4g}")
-        text = f"{number}, the maximum number that one commit changed (at least 2)"
+        text = f"{number}, the largest number of partitions that one commit changed (at least 2)"
         if number in (len(named), listed):
-            text = f"{number}, the number {'in snapshot summaries' if number == len(named) else 'in the manifest list'}"
+            text = f"{number}, as listed in {'snapshot summaries' if number == len(named) else 'the manifest list'}"
         yield Assumption("partitions", text, {"catalog.partitions.num_partitions": max(number * 10, 100)})
     if high:
-        text = "0% of overlaps (range: 0 to 50%)"
+        text = "0% of overlapping changes (range: 0 to 50%)"
         yield Assumption("real conflicts", text, low, high)

@@ -123,7 +123,7 @@ def run_probe(target: Target, count: int, seconds: float, clock: Callable[[], fl
         target.prepare()
         for done in range(count):
             if clock() > deadline:
-                probe.stopped = f"stopped after {seconds:g} s, with {done} of {count} rounds"
+                probe.stopped = f"stopped after {seconds:g} s and {done} of {count} rounds"
                 break
             target.round(probe)
     return probe
@@ -174,7 +174,7 @@ class StoreTarget(Target):
         conditional = "created if absent" if self._local else "swapped by etag"
         sizes = ", ".join(f"{size // 1024} KiB" for size in self._sizes)
         return [
-            f"writes objects of {sizes} to {self.name.rstrip('/')}/{self._folder}, and reads them",
+            f"writes objects of {sizes} to {self.name.rstrip('/')}/{self._folder}, and reads these objects",
             f"makes conditional writes ({conditional}), including writes that the object store must reject",
             f"sends at most {total:,} requests, and creates at most {count * len(self._sizes) + count + 1:,} "
             f"objects, which it deletes at the end",

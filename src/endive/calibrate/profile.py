@@ -14,7 +14,7 @@ from endive import storage
 from endive.calibrate import InputError
 from endive.calibrate.fit import Fit, quantile_interval
 from endive.calibrate.measurements import BASIC_OPERATIONS
-from endive.formatting import format_duration
+from endive.formatting import format_count, format_duration
 from endive.storage import QuantileDistribution, StorageProfile
 from endive.storage.profiles import parse_profile
 
@@ -56,10 +56,7 @@ def assumptions(measured: Sequence[str], base: StorageProfile | None) -> dict[st
     for name in ("read", "write", "cas"):
         if name not in measured and not (name == "cas" and "append" in own):
             stand_in = _find_stand_in(name, measured, base)
-            found[name] = (
-                f"not measured: "
-                f"{f'the latency of {stand_in} is used' if base is None or stand_in else f'the latency of {base.name} is used'}"
-            )
+            found[name] = f"not measured; the profile uses the latency of {stand_in or (base.name if base else '')}"
     for name in ("failed_cas", "failed_append"):
         kind = name.removeprefix("failed_")
         if name not in measured and kind in own:
@@ -133,11 +130,11 @@ def _section(key: str, fit: Fit) -> list[str]:
     values = describe(fit)
     interval = values["interval_95"]["p99_ms"]
     certain = (
-        f", 95% interval {format_duration(interval[0])} to {format_duration(interval[1])}"
+        f" (95% confidence interval: {format_duration(interval[0])} to {format_duration(interval[1])})"
         if interval
-        else ", too few values for a confidence interval"
+        else " (too few values for a confidence interval)"
     )
-    lines = ["", f"# {key}: {values['family']} of {values['values']:,} values"]
+    lines = ["", f"# {key}: {values['family']}, fitted to {format_count(values['values'], 'value')}"]
     measured, fitted = (
         f"{name} p50 {format_duration(values[name]['p50_ms'])}, p99 {format_duration(values[name]['p99_ms'])}"
         for name in ("measured", "fitted")
@@ -160,7 +157,7 @@ def _assumed_keys(key: str, by_name: Mapping[str, Fit], base: StorageProfile | N
         return _rounded(by_name[stand_in].keys())
     found = base.cas if key == "cas" else base.distribution("*", write=key == "write")
     if found is None:
-        raise InputError(f"{base.name} has no {key}; measure it, or use another --base")
+        raise InputError(f"{base.name} has no latency of {key}; measure the latency, or use another --base")
     return _rounded(_keys_of(found))
 
 

@@ -121,8 +121,8 @@ def _with_manifests(history: History, metadata: str) -> History:
     if _store(history.manifest_list) != _store(metadata):
         place = history.manifest_list.partition("?")[0][:200]
         note = (
-            f"the manifest list ({place}) is in another object store and was not read; "
-            "import the metadata file from that store to include it"
+            f"the manifest list ({place}) was not read, because it is in another object store than the metadata file; "
+            "to read it, import the metadata file from that object store"
         )
         return replace(history, notes=(*history.notes, note))
     try:
@@ -191,7 +191,7 @@ def _from_snapshots_table(path: Path) -> History:
         raise InputError(f"{path} lacks the column {missing[0]!r} of the snapshots metadata table")
     commits = sorted((_row(row, path) for row in rows.to_pylist()), key=lambda commit: commit.timestamp_ms)
     state = TableState(snapshots=len(commits), data_files=commits[-1].count("total-data-files") if commits else None)
-    note = "the snapshots metadata table contains neither table properties nor metadata sizes, so defaults are used"
+    note = "the snapshots metadata table contains neither table properties nor metadata sizes, so the model uses defaults"
     return History(str(path), tuple(commits), state=state, notes=(note,))
 
 
@@ -240,7 +240,7 @@ def _read_delta_log(filesystem: pa.fs.FileSystem, directory: str, source: str) -
     """Return the history of a Delta table from the directory of its log."""
     entries, checkpoints = _list_log(filesystem, directory, source)
     if not entries:
-        raise InputError(f"{source}: {LOG} has no entries (NNNNNNNNNNNNNNNNNNNN.json)")
+        raise InputError(f"{source}: {LOG} has no entries (files named NNNNNNNNNNNNNNNNNNNN.json)")
     first = min(entries)
     files = 0 if first == 0 else _files_before(filesystem, checkpoints, first)
     commits: list[Commit] = []
@@ -270,14 +270,14 @@ def _read_delta_log(filesystem: pa.fs.FileSystem, directory: str, source: str) -
         else:
             commits.append(commit)
     notes = [
-        f"versions {first} to {max(entries)} of the Delta log; times are those of the writers' clocks when they prepared the commit"
+        f"the history contains versions {first} to {max(entries)} of the Delta log; commit times are from the clocks of the writers"
     ]
     if without_time:
-        notes.append(f"{without_time} entries have no timestamp; the time of the file is used")
+        notes.append(f"log entries without a timestamp: {without_time}; the import uses the modification time of their files")
     if out_of_order:
-        notes.append(f"{out_of_order} entries are older than their predecessors (clocks of writers differ); the later time is used")
+        notes.append(f"log entries older than the previous version: {out_of_order}; the import uses the later timestamp")
     if changes_ms:
-        notes.append(f"{len(changes_ms)} entries change no data (creation, properties, VACUUM) and are not simulated")
+        notes.append(f"log entries that change no data (creation, properties, VACUUM): {len(changes_ms)}; the model omits them")
     if "delta.checkpointInterval" in properties:
         interval = properties["delta.checkpointInterval"]
         notes.append(f"delta.checkpointInterval is {interval}; to simulate it, set checkpoints.every in a copy of the protocol")

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from endive.calibrate import InputError
+from endive.formatting import format_count
 from endive.input_files import UnreadableError, unpacked
 
 
@@ -127,7 +128,7 @@ def parse_metadata(content: bytes, where: str) -> History:
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where} is not JSON: {str(error)[:120]}") from None
     if not isinstance(document, dict) or "format-version" not in document:
-        raise InputError(f"{where} is JSON, but not the metadata of an Iceberg table, because it has no format-version")
+        raise InputError(f"{where} is not the metadata of an Iceberg table, because it has no format-version")
     version = document["format-version"]
     if version not in (1, 2, 3, 4) or isinstance(version, bool):
         raise InputError(f"{where}: format-version is {version!r}, but must be 1, 2 or 3")
@@ -137,18 +138,22 @@ def parse_metadata(content: bytes, where: str) -> History:
     commits, joined = _join_parts(commits, updates)
     notes = []
     if joined:
-        notes.append(f"{joined} commits created two snapshots, as PyIceberg's overwrite does; each is counted as one overwrite")
+        notes.append(
+            f"{format_count(joined, 'commit')} created two snapshots, like overwrites of PyIceberg; "
+            f"the import counts the two snapshots as one overwrite"
+        )
     branches = _branches(document)
     if branches:
         notes.append(
-            f"commits to all branches are counted, including those to {', '.join(branches)}, because "
-            f"they swap the same commit pointer"
+            f"the import counts commits to all branches ({', '.join(['main', *branches])}), because all branches share the commit "
+            f"pointer of the table"
         )
     changed = _changes_without_snapshot(commits, updates)
     expired = _lacks_snapshots(document, snapshots)
     if changed and not expired:
         notes.append(
-            f"{len(changed)} metadata changes created no snapshot; since no snapshots have expired, they are not simulated"
+            f"{format_count(len(changed), 'metadata change')} created no snapshot; "
+            f"the model omits these changes, because no snapshots have expired"
         )
     return History(
         source=where,

@@ -56,15 +56,17 @@ def import_history(
     """Create a configuration from a history. Raises InputError if there are too few commits for a rate."""
     if len(history.commits) < 2:
         number = "no snapshot" if not history.commits else "one snapshot"
-        raise InputError(f"{history.source} has {number}; at least two are needed to estimate a rate")
+        raise InputError(f"{history.source} has {number}; at least two are needed to estimate a rate of commits")
     if history.span_ms <= 0:
-        raise InputError(f"{history.source}: all {len(history.commits)} snapshots have the same time, so there is no rate")
+        raise InputError(
+            f"{history.source}: all {len(history.commits)} snapshots have the same time, which gives no rate of commits"
+        )
     start = history.commits[0].timestamp_ms // _MINUTE_MS * _MINUTE_MS
     if client and history.client:
-        raise InputError(f"{history.source}: --client {client} is an Iceberg client, but this is the log of a Delta table")
+        raise InputError(f"{history.source}: --client {client} is an Iceberg client, but the table is a Delta table; omit --client")
     path, why = (client, "given by --client") if client else client_of(history)
     classes = observe_classes(history, start, path, reports, split_clients=client is None)
-    assumptions = [Assumption("the client", f"commit_path = {path!r}, because {why}")] if client is None else []
+    assumptions = [Assumption("client", f"commit_path = {path!r}, because {why}")] if client is None else []
     tree: Tree = {
         "simulation": {"duration_ms": float(_duration(history, start)), "seed": 1},
         "storage": {"provider": provider or "s3"},
@@ -78,7 +80,7 @@ def import_history(
     assumptions += assume(tree, history, classes, reports, provider)
     notes = [
         *history.notes,
-        f"simulated time 0 is {moment(start)}; the last commit is at {moment(history.commits[-1].timestamp_ms)}",
+        f"simulated time 0 is {moment(start)}; the last commit of the history is at {moment(history.commits[-1].timestamp_ms)}",
     ]
     notes += [f"class {cls.name}: {note}" for cls in classes for note in (*cls.process.notes, cls.guessed) if note]
     at_start = {f"table.{key}": value for key, value in history.manifests_at_start().items()}
@@ -119,7 +121,7 @@ def _table(history: History, assumptions: list[Assumption]) -> Tree:
     state = history.state
     if history.client:
         if state.data_files is None:
-            text = "number unknown, because the log begins without a checkpoint: 100"
+            text = "100, because the log begins without a checkpoint, which would contain the number"
             assumptions.append(Assumption("data files", text, {"table.files": 1}, {"table.files": 10_000}))
         return {"files": 100 if state.data_files is None else state.data_files}
     sizes = ("manifests", "delete_manifests", "metadata_bytes", "metadata_bytes_per_snapshot")
@@ -154,7 +156,7 @@ def _add_expiry(tree: Tree, history: History, start: int, assumptions: list[Assu
     section = {"operation": "expire_snapshots", "runtime": {"distribution": "fixed", "value": 0.0}, "retain_snapshots": retained}
     tree["workload"]["metadata_changes"] = {**section, **keys}
     text = (
-        f"{count} metadata changes without a snapshot are simulated as snapshot expiry that retains {retained} "
+        f"{count} metadata changes created no snapshot; the model simulates them as snapshot expiry that retains {retained} "
         f"snapshots, {process.words}"
     )
     assumptions.append(Assumption("metadata changes", text))
@@ -184,9 +186,9 @@ def _value(text: str, kind: type) -> Any:
 
 _COMMENTS = {
     "storage": "object store",
-    "catalog": "one table, committed in the object store",
+    "catalog": "one table, whose commits swap a pointer in the object store",
     "table": "state of the table at the end of the history",
-    "transaction": "retry settings from the table properties, otherwise the defaults of the client",
+    "transaction": "retry settings: table properties, or the defaults of the client",
 }
 
 

@@ -124,7 +124,7 @@ def _wait(opened: Lab, output: Output) -> int:
     with suppress(KeyboardInterrupt):
         output.text(f"Object store: {opened.store_url}", f"REST catalog: {opened.catalog_url}", "")
         output.verbatim("\n".join(f"export {name}={shlex.quote(value)}" for name, value in opened.environment().items()))
-        output.note("reachable from this machine only; press Ctrl-C to stop")
+        output.note("the lab is reachable from this machine only; press Ctrl-C to stop the lab")
         signal.pause()
     return 0
 
@@ -141,7 +141,7 @@ def _rivals(
 
     names = [parse_table(name) for name in tables]
     plan = plan_rivals(document, job, seed)
-    output.note(f"{len(plan)} commits of concurrent writers are planned; they start when {tables[0]} exists")
+    output.note(f"the concurrent writers will make {format_count(len(plan), 'commit')}, starting when {tables[0]} exists")
     with keep_committing(opened, plan, names, output.note):
         yield
 
@@ -296,10 +296,10 @@ def observe(
         output.text("", *describe(observation))
         if check:
             output.text(
-                f"Check: {right} of {check} additional commits with random numbers of concurrent commits have "
-                f"exactly these numbers of requests."
+                f"Check: the protocol predicts the numbers of requests of {right} of {check} additional commits exactly. "
+                f"These commits had random numbers of concurrent commits."
             )
-        output.text(f"wrote {out}; use it with --set transaction.commit_path={out}")
+        output.text(f"wrote {out}; to simulate this client, add --set transaction.commit_path={out}")
         output.result({"protocol": str(out), "exact": observation.is_exact, "retries": observation.retries, "checked": right})
 
 

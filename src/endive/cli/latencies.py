@@ -77,7 +77,9 @@ def calibrate(
             save_fit_chart(fits, drawn)
         written = {"profile": str(out), "figure": None if drawn is None else str(drawn)}
         output.result({**written, **show_fits(output, fits, stand_in), "notes": list(measured.notes)})
-        output.text(f"\nwrote {out}{'' if drawn is None else f' and {drawn}'}; use it with --set storage.provider={out}")
+        output.text(
+            f"\nwrote {out}{'' if drawn is None else f' and {drawn}'}; to use the profile, add --set storage.provider={out}"
+        )
 
 
 def show_fits(output: Output, fits: Sequence[Fit], base: StorageProfile | None) -> dict[str, Any]:
@@ -179,7 +181,7 @@ def probe(
         output.note(measured.stopped or None)
         fitted = show_fits(output, fits, None)
         output.result({"profile": str(out), "measurements": str(raw), **fitted, "stopped": measured.stopped})
-        output.text(f"\nwrote {out} and {raw}; use it with --set storage.provider={out}, or catalog.provider for a catalog")
+        output.text(f"\nwrote {out} and {raw}; use the profile with --set storage.provider={out} or catalog.provider")
 
 
 def _csv(measured: Probe) -> str:

@@ -356,7 +356,7 @@ def _comparison_row(each: Comparison) -> tuple[str, ...]:
     from endive.formatting import format_duration, format_number, format_percent, format_percent_range, join_ends
 
     def show(estimate: Estimate) -> str:
-        if "share" in each.measure:
+        if "fraction" in each.measure:
             return f"{format_percent(estimate.mean)} ({format_percent_range(estimate.low, estimate.high)})"
         word = format_number if "attempts" in each.measure or "variation" in each.measure else format_duration
         return f"{word(estimate.mean)} ({join_ends(word(estimate.low), word(estimate.high))})"

@@ -186,9 +186,8 @@ class Observer:
         commits = [each for each in first.requests if each.is_commit]
         if not commits:
             raise LabError(
-                "the lab observed no commit of the command. It recognizes conditional writes (If-None-Match, "
-                "If-Match) and metadata "
-                "files of Iceberg in the object store, and commits to the REST catalog"
+                "the lab observed no commit of the command. The lab recognizes commits to the REST catalog, conditional writes "
+                "(If-None-Match, If-Match) to the object store, and writes of Iceberg metadata files to the object store"
             )
         folder = commit_folder(first.requests)
         has_data = any(
@@ -216,7 +215,7 @@ class Observer:
     def run_trial(self, place: Place, rivals: int, folder: str | None = None, has_data: bool = True, times: int = 1) -> Trial:
         """Run the command once while concurrent writers commit; return its requests."""
         before = "the commit request" if place == "commit" else "the first data file"
-        self.log(f"{format_count(rivals, 'concurrent commit')} before {before}")
+        self.log(f"run of the command with {format_count(rivals, 'concurrent commit')} before {before}")
         assert self._lab is not None
         versions, start = self.versions, len(self._lab.recording.requests())
         with ExitStack() as stack:

@@ -208,7 +208,7 @@ def behavior_of(document: Document, seed: int | None = None) -> Behavior:
     elif isinstance(catalog, StoredCatalog):
         service, file = _without_network(ServiceSettings()), catalog.storage
     else:
-        raise LabError("the lab has no custom catalogs: remove [parts.catalog]")
+        raise LabError("the lab does not support custom catalogs; remove [parts.catalog] from the configuration")
     return Behavior(
         provider=simulation.storage_provider,
         service=service,

@@ -189,12 +189,12 @@ def describe(observation: Observation) -> list[str]:
     """Return sentences about the observed commits, and about exact and inexact steps."""
     rivals = sorted({trial.rivals for trial in observation.trials})
     lines = [
-        f"Observed in {len(observation.trials)} commits with {', '.join(map(str, rivals))} concurrent commits after the load.",
+        f"Derived from {len(observation.trials)} commits, with {', '.join(map(str, rivals))} concurrent commits after the load.",
         "Requests for data files are omitted, because they are part of the job.",
     ]
     inexact = [(phase, step) for phase, steps in observation.steps.items() for step in steps if not step.is_exact]
     if not inexact:
-        lines.append("Exact: the protocol gives the number of requests of every kind, in every phase of every observed commit.")
+        lines.append("Exact: the protocol predicts the number of requests of every kind in every phase of every observed commit.")
     for phase, step in inexact:
         name = " ".join(part for part in step.token if part)
         lines.append(
@@ -205,11 +205,11 @@ def describe(observation: Observation) -> list[str]:
     elif observation.retries_ms > _LONG_MS:
         elapsed = format_duration(observation.retries_ms)
         lines.append(
-            f"Not exact: the client aborted after {observation.retries} retries and {elapsed}, most of which it "
-            f"waited for the concurrent writers. The cause may be a timeout of the client instead of its maximum number of retries."
+            f"Not exact: the client aborted after {observation.retries} retries and {elapsed}. It waited for the concurrent "
+            f"writers most of this time, so a timeout may have ended the retries instead of their maximum number."
         )
     if any(wait > _CPU_MS for wait in observation.waits_ms):
         waits = ", ".join(f"{wait:.0f}" for wait in observation.waits_ms[:12])
-        lines.append(f"Not exact: the backoff, fitted to waits of {waits} ms, which include client CPU time.")
+        lines.append(f"Not exact: the backoff is fitted to waits of {waits} ms, which include CPU time of the client.")
     lines.append("Not observed: conflicts between operations, checkpoints, timeouts.")
     return lines

@@ -307,7 +307,9 @@ class Finding:
     @property
     def sentence(self) -> str:
         """Description of the finding."""
-        return f"{self.table}, {self.client}: {self.commit} {_SENTENCES[self.problem]}" + (f": {self.again}" if self.again else "")
+        return f"{self.table}, {self.client}: {self.commit} {_SENTENCES[self.problem]}" + (
+            f", as {self.again}" if self.again else ""
+        )
 
 
 _SENTENCES: Mapping[Problem, str] = {

@@ -54,9 +54,9 @@ def plan_rivals(document: Document, job: str | None = None, seed: int | None = N
         LabError: If there is no such class, or no other class.
     """
     if job is not None and job not in document.workload:
-        raise LabError(f"--job {job}: unknown class; the classes of the file are {', '.join(document.workload) or 'none'}")
+        raise LabError(f"--job {job}: unknown workload class; the classes of the file are {', '.join(document.workload) or 'none'}")
     if not document.workload.keys() - {job}:
-        raise LabError("the file has no class other than the job, so there are no concurrent writers; add a class [workload.NAME]")
+        raise LabError("the file has no workload class except the job, so no writer is concurrent; add a section [workload.NAME]")
     simulation = build_simulation_config(document, seed_override=seed)
     rows = Simulation(replace(simulation, drain=True)).run().to_table()
     names = ["t_commit", "status", "operation_type", "tables_written", "workload_class"]
@@ -112,7 +112,7 @@ def keep_committing(
         try:
             running.result(timeout=_END_S)
         except (CatalogError, StoreError) as error:
-            note(f"the concurrent writers stopped before the end of their plan: {error}")
+            note(f"the concurrent writers stopped early: {error}")
         except (CancelledError, TimeoutError):
             pass
 
