@@ -74,16 +74,16 @@ HEAD = """\
 
 <!-- Made by docs/generate.py from endive.config.schema. Do not edit. -->
 
-[The guide](../guides/configuration.md) explains how to combine them. Times are in milliseconds, or durations such as `"250ms"`,
-`"90s"`, `"4min"`, `"1.5h"`, `"2d"`; sizes are in bytes. Unknown keys are errors. Every number must be finite; a key of type
-number also takes an integer.
+[The guide to configurations](../guides/configuration.md) explains how to combine keys. Times are numbers in milliseconds, or
+durations such as `"250ms"`, `"90s"`, `"4min"`, `"1.5h"`, `"2d"`. Sizes are in bytes. Unknown keys are errors. Every number must
+be finite. A key of type number also accepts an integer.
 """
 
 ALIAS_HEAD = """\
 ## Other spellings
 
-Each is accepted in place of the canonical key, but not beside it. `partition.enabled = false` switches the old table `[partition]`
-off; otherwise that table sets `transaction.partitions_per_txn` to 1, unless it or `[transaction]` says more.
+Endive accepts other spellings of some keys. A file must not contain two spellings of one key. The old table `[partition]` sets
+`transaction.partitions_per_txn` to 1, unless the file sets another value. `partition.enabled = false` disables this table.
 
 | accepted | canonical |
 |---|---|
@@ -94,9 +94,17 @@ CLI_HEAD = """\
 
 <!-- Made by docs/generate.py from endive.cli. Do not edit. -->
 
-Every command takes `-h/--help` and `--json`. Results go to stdout, everything else to stderr. Exit codes: 0 done, 2 wrong usage or
-input, 1 any other failure, 3 a condition of `--fail-if` is met, 130 interrupted, 143 terminated. `--out` is an old spelling of
-`--output`.
+Every command accepts `-h/--help` and `--json`. Commands write results to stdout and all other output to stderr. `--out` is an old
+spelling of `--output`.
+
+| exit code | meaning |
+|---|---|
+| 0 | success |
+| 1 | any other failure |
+| 2 | invalid usage or input |
+| 3 | a condition of `--fail-if` is met |
+| 130 | interrupted |
+| 143 | terminated |
 """
 
 
@@ -105,7 +113,7 @@ def page() -> str:
     parts = [HEAD]
     for title, model in TABLES:
         parts.append(_section(f"`{title}`", model))
-    parts.append("## Values\n\nTables that are the value of a key, such as `runtime = { mean = 30_000, sigma = 1.0 }`.\n")
+    parts.append("## Values\n\nThe value of some keys is a table, such as `runtime = { mean = 30_000, sigma = 1.0 }`.\n")
     for title, model in VALUES:
         parts.append(_section(title, model, level=3))
     parts.append(ALIAS_HEAD + "".join(f"| `{old}` | `{new}` |\n" for old, new in ALIASES.items()))
