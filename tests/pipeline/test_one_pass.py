@@ -12,7 +12,7 @@ import pytest
 from endive.config.sweep_file import Sweep
 from endive.pipeline.jobs import LocalThreads
 from endive.pipeline.metrics import assemble_study, current_tables, measure_units
-from endive.pipeline.sweep import divide_pieces, plan_pieces, run_sweep
+from endive.pipeline.sweep import divide_groups, group_runs, run_sweep
 from endive.runs.layout import METRICS_TABLES, measured_units
 from endive.runs.plan import plan_sweep, remaining_work
 from endive.runs.stored import take_inventory
@@ -87,11 +87,11 @@ def test_a_damaged_file_of_rows_is_not_used(tmp_path: Path) -> None:
 def test_units_that_would_keep_other_cores_waiting_are_divided(tmp_path: Path) -> None:
     path = sweep_file(tmp_path, seeds=4, duration_ms=2_000_000_000.0)
     work = remaining_work(plan_sweep(Sweep(path, rows="all")), tmp_path / "out")
-    few = plan_pieces(work, tmp_path / "out", cores=64)
-    assert all(piece.unit is None and len(piece.runs) == 1 for piece in few)
-    many = plan_pieces(work, tmp_path / "out", cores=1)
-    assert [len(piece.runs) for piece in many if piece.unit is not None] == [4] * 6
-    assert sum(len(piece.runs) for task in divide_pieces(few, 64) for piece in task) == len(work.todo)
+    few = group_runs(work, tmp_path / "out", cores=64)
+    assert all(group.unit is None and len(group.runs) == 1 for group in few)
+    many = group_runs(work, tmp_path / "out", cores=1)
+    assert [len(group.runs) for group in many if group.unit is not None] == [4] * 6
+    assert sum(len(group.runs) for task in divide_groups(few, 64) for group in task) == len(work.todo)
 
 
 def test_a_job_stores_its_measurements(tmp_path: Path) -> None:

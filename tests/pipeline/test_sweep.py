@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from endive.pipeline.jobs import LocalThreads
-from endive.pipeline.sweep import Piece, Progress, ProgressMonitor, divide_pieces, run_sweep
+from endive.pipeline.sweep import Progress, ProgressMonitor, RunGroup, divide_groups, run_sweep
 from endive.runs.effort import Effort
 from endive.runs.execute import complete_run
 from endive.runs.plan import PlannedRun, SweepPoint, remaining_work
@@ -119,7 +119,7 @@ def runs_costing(*seconds: float) -> list[PlannedRun]:
 
 
 def divide_runs(runs: list[PlannedRun], cores: int) -> list[list[PlannedRun]]:
-    return [[run for piece in task for run in piece.runs] for task in divide_pieces([Piece((run,)) for run in runs], cores)]
+    return [[run for group in task for run in group.runs] for task in divide_groups([RunGroup((run,)) for run in runs], cores)]
 
 
 @settings(max_examples=50)

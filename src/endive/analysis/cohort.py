@@ -19,7 +19,7 @@ from endive.analysis.warmup import Window
 
 
 def time_places(moments_ms: Floats, edges_ms: Floats) -> Ints:
-    """Return the number of the time bin of each time, from 1: 0 before the first edge, and the number of edges after the last edge.
+    """Return the number of the time bin of each time: 1 is the first bin. Earlier times get 0, later times the number of edges.
 
     A time on an edge belongs to the later bin, and a time on the last edge to the last bin.
     """
@@ -33,7 +33,7 @@ def time_places(moments_ms: Floats, edges_ms: Floats) -> Ints:
 
 
 def count_by(groups: Ints, number: int, chosen: Flags | None = None, weights: npt.NDArray[np.generic] | None = None) -> Floats:
-    """Count rows, or sum weights of rows, by group. ``chosen`` selects rows."""
+    """Count the chosen rows of each group, or sum their weights. Without ``chosen``, all rows count."""
     if weights is not None and weights.strides == (0,):
         return count_by(groups, number, chosen) * float(weights[0]) if len(weights) else np.zeros(number)
     chosen = None if chosen is None or chosen.all() else chosen
@@ -56,7 +56,7 @@ class TimeCounts:
         self._table = np.zeros((groups, len(edges_ms) + 1))
 
     def add(self, groups: Ints, places: Ints, weights: npt.NDArray[np.generic] | None = None) -> None:
-        """Add rows at the positions that ``time_places`` returned."""
+        """Add rows, given the time bins that ``time_places`` returned."""
         if not len(places):
             return
         if weights is not None and weights.strides == (0,) and np.issubdtype(weights.dtype, np.integer):
@@ -95,7 +95,7 @@ class CommittingCounts:
         self._limits = np.concatenate((edges_ms, [0.0]))
 
     def add(self, groups: Ints, entry_ms: Floats, end_ms: Floats) -> Ints:
-        """Add transactions; return the positions of their starts."""
+        """Add transactions; return the time bin in which each transaction started committing."""
         for sign, moments, counts in ((1.0, entry_ms, self.starts), (-1.0, end_ms, self._ends)):
             places = time_places(moments, self.edges_ms)
             counts.add(groups, places)
@@ -161,13 +161,13 @@ class Transactions:
 
     @classmethod
     def of_commits(cls, t_commit_start: Floats, t_commit: Floats) -> Transactions:
-        """Create transactions that all committed from columns of results."""
+        """Create transactions from columns of results in which every transaction committed."""
         entry = np.where(t_commit_start < 0.0, t_commit, t_commit_start)
         return cls(entry, t_commit, np.ones(len(entry), np.bool_), np.zeros(len(entry), np.bool_))
 
     @classmethod
     def join(cls, parts: Sequence[Transactions]) -> Transactions:
-        """Return the transactions of all given sets."""
+        """Concatenate sets of transactions."""
         entry, end = (np.concatenate([np.zeros(0), *(getattr(each, name) for each in parts)]) for name in ("entry_ms", "end_ms"))
         none = np.zeros(0, np.bool_)
         committed, aborted = (np.concatenate([none, *(getattr(each, name) for each in parts)]) for name in ("committed", "aborted"))
@@ -264,7 +264,7 @@ def bound_retries(expected: float, so_far: float, unfinished: int, entered: int)
 
 
 def committing(transactions: Transactions, edges_ms: Floats) -> Floats:
-    """Return the mean number of committing transactions between consecutive edges."""
+    """Return the mean number of committing transactions in each time bin."""
     counts = CommittingCounts(1, edges_ms)
     entered = transactions.entered
     counts.add(np.zeros(int(entered.sum()), np.int64), transactions.entry_ms[entered], transactions.end_ms[entered])

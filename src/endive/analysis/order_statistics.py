@@ -37,14 +37,14 @@ _ALL_BUT_SIGN = 2**63 - 1
 
 
 class Ordered(Protocol):
-    """Values in ascending order."""
+    """Sorted values, of which single ranks are read."""
 
     def __len__(self) -> int:
         """Return the number of values."""
         ...
 
     def at(self, rank: int) -> float:
-        """Return the value of a rank, from 0; NaN if another pass has to find it."""
+        """Return the value with a rank, counted from 0. Return NaN if another pass over the values is needed."""
         ...
 
     def first_equal(self, rank: int) -> int:
@@ -100,7 +100,7 @@ class SortedValues:
 
 
 class KeptValues:
-    """Sets of values that are all kept."""
+    """Sets of values that stay in memory."""
 
     def __init__(self, sets: int) -> None:
         self._sets = sets
@@ -126,7 +126,7 @@ class KeptValues:
             each.sort()
 
     def union(self, members: Members) -> SortedValues:
-        """Return the values of some sets; sorted sets are merged once."""
+        """Return the values of some sets. Each combination of sets is merged only once."""
         if members not in self._unions:
             own = [self._sorted[number] for number in members if len(self._sorted[number])]
             merged = own[0] if len(own) == 1 else np.sort(np.concatenate([np.zeros(0), *own]), kind="stable")
@@ -134,7 +134,7 @@ class KeptValues:
         return self._unions[members]
 
     def needs_pass(self) -> bool:
-        """Return False: all values are kept."""
+        """Return False: all values are in memory."""
         return False
 
 
@@ -170,7 +170,7 @@ class _Request:
 
 
 class CountedValues:
-    """Sets of values that are counted in bins.
+    """Sets of values that are counted in bins, so that memory does not depend on the number of values.
 
     Args:
         sets: Number of sets.
@@ -236,7 +236,7 @@ class CountedValues:
             self._collected.append((cells, values))
 
     def finish_pass(self) -> None:
-        """Answer the requests whose values were collected, or narrow the cells of the others."""
+        """Determine the requested values from the collected values, or select smaller cells for the next pass."""
         self._count_pending()
         if self._collected is not None:
             self._answer()
@@ -265,7 +265,7 @@ class CountedValues:
         return self._unions[members]
 
     def ask(self, members: Members, rank: int) -> tuple[float, int]:
-        """Return the value of a rank and the lowest rank that has it; NaN if another pass has to find them."""
+        """Return the value with a rank, and the lowest rank with this value; NaN if another pass over the values is needed."""
         found = self._answers.get((members, rank))
         if found is None:
             self._wanted[members, rank] = None
@@ -367,7 +367,7 @@ class CountedUnion:
         return self._size
 
     def at(self, rank: int) -> float:
-        """Return the value of a rank; NaN if another pass has to find it."""
+        """Return the value with a rank. Return NaN if another pass over the values is needed."""
         return self._values.ask(self._members, rank)[0]
 
     def first_equal(self, rank: int) -> int:

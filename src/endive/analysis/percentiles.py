@@ -33,7 +33,7 @@ NOTHING = Bounded(None, None, None)
 
 
 def fewest(share: float) -> int:
-    """Return the minimum number of values for a percentile: 5 / (1 - q)."""
+    """Return the minimum number of values from which a percentile is estimated: 5 / (1 - q)."""
     return math.ceil(_PER_TAIL / (1.0 - share) - 1e-9)
 
 
@@ -137,7 +137,7 @@ def quantile(values: Ordered, share: float) -> float:
 
 
 def order_place(n: int, share: float) -> int:
-    """Return the index of the order statistic that is the quantile."""
+    """Return the index of a quantile among ``n`` sorted values."""
     return min(max(math.ceil(share * n - 1e-9), 1), n) - 1
 
 

@@ -81,7 +81,7 @@ class OverTime:
         return np.asarray(rows.entered & (rows.entry_ms <= self._edges[-1]))
 
     def columns(self, members: Sequence[int], median_of: Callable[[int, int], float]) -> dict[str, Any]:
-        """Combine some groups: a list for each name of ``OVER_TIME``.
+        """Return the curves of some groups together, by column name (``OVER_TIME``).
 
         Args:
             members: Numbers of the groups.
@@ -171,7 +171,7 @@ def _groups(rows: pa.Table) -> Iterator[tuple[dict[str, str], pa.Table]]:
 
 
 def _over_seeds(values: Floats) -> tuple[Floats, Floats]:
-    """Return means over the first axis, the seeds, and their half widths; seeds without a value (NaN) are ignored."""
+    """Return means over seeds (the first axis) and the half widths of their intervals. Seeds without a value (NaN) are ignored."""
     known = ~np.isnan(values)
     counts = known.sum(axis=0)
     filled = np.where(known, values, 0.0)
@@ -181,7 +181,7 @@ def _over_seeds(values: Floats) -> tuple[Floats, Floats]:
 
 
 def _block(schema: pa.Schema, length: int, columns: dict[str, Any]) -> pa.Table:
-    """Return the rows of one curve; single values are repeated, and NaN becomes null."""
+    """Return the rows of one curve. A single value is repeated in all rows, and NaN becomes null."""
 
     def column(value: Any, kind: pa.DataType) -> pa.Array:
         is_curve = isinstance(value, np.ndarray)

@@ -90,7 +90,7 @@ COMMITTING_IN_WINDOW, ENTERED_IN_WINDOW = "committing_in_window", "entered_in_wi
 
 
 class RunColumns(Protocol):
-    """Source of the rows of one run, chunk by chunk."""
+    """Rows of one run, which are read in chunks."""
 
     groups: Sequence[tuple[str, str]]
     """Workload class and operation of each group."""
@@ -114,7 +114,7 @@ class RunColumns(Protocol):
 
 @dataclass(frozen=True)
 class RunMeasures:
-    """Totals and values of the groups of a run, from which metrics of groups and their totals are computed."""
+    """Sums and values of the rows of a run by group (class and operation), from which metrics are computed."""
 
     groups: Sequence[tuple[str, str]]
     window: Window
@@ -149,7 +149,7 @@ def measure_run(rows: RunColumns, window: Window, most_kept: int = MOST_KEPT) ->
 
 
 def _group_rows(measures: RunMeasures) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the metrics of each group and of all totals; identical sets of groups are measured once."""
+    """Return the metrics of each group and of all totals. Totals over the same groups are computed once."""
     groups: dict[tuple[str, str], set[int]] = {(ALL, ALL): set()}
     for number, (workload_class, operation) in enumerate(measures.groups):
         for key in product((workload_class, ALL), (operation, ALL)):
@@ -183,7 +183,7 @@ def window_of(row: Any) -> Window:
 
 
 def empty_metrics(window: Window) -> dict[str, Any]:
-    """Return the metrics of an empty set of transactions: None where nothing can be measured."""
+    """Return the metrics of an empty set of transactions. Metrics without a value are None."""
     none = np.zeros(0)
     nothing = Rows(
         none.astype(np.int64), Transactions(none, none, none.astype(np.bool_), none.astype(np.bool_)), none.astype(np.int64), {}
@@ -196,7 +196,7 @@ def empty_metrics(window: Window) -> dict[str, Any]:
 
 
 def _group_metrics(measures: RunMeasures, members: Members) -> dict[str, Any]:
-    """Return the combined metrics of some groups of a run; None where nothing can be measured."""
+    """Return the metrics of some groups of a run together. Metrics without a value are None."""
     totals, values, chosen = measures.totals, measures.values, list(members)
     counts = {name: int(found[chosen].sum()) for name, found in totals.counts.items()}
     counts["in_flight"] = counts["transactions"] - counts["committed"] - counts["aborted"]

@@ -41,7 +41,7 @@ _WAITS, _OVER_TIME, _OLDEST = "waits", "over_time", "oldest"
 
 @dataclass(frozen=True)
 class Rows:
-    """Some rows of a run, in their order.
+    """Consecutive rows of a run.
 
     Attributes:
         groups: Group number of each row.

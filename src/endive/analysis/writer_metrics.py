@@ -89,7 +89,7 @@ class DataAges:
             )
 
     def percentiles(self, members: Sequence[int], shares: Sequence[float]) -> list[Bounded]:
-        """Return percentiles of the age of some groups; ages of data that is not visible at the end of the run are lower bounds."""
+        """Return percentiles of the age of data. For data that is not visible at the end of the run, the age is a lower bound."""
         groups = np.concatenate([np.zeros(0, np.int64), *self._groups])
         own = np.isin(groups, members)
         ages, spans = (np.concatenate([np.zeros(0), *each])[own] for each in (self._ages, self._spans))
@@ -217,7 +217,7 @@ def fairness_of_commits(commits: Ints, streak: int) -> Fairness:
 
 
 def fairness_metrics(classes: Sequence[Fairness], most_retries: int | None) -> Mapping[str, float | None]:
-    """Combine the fairness of some classes.
+    """Return the fairness metrics of several workload classes.
 
     Writers are numbered within their class. Jain's index is None for several classes, because their rates differ by design. All
     metrics except ``most_attempts`` are None if no class has writers.

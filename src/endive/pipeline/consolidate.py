@@ -68,7 +68,7 @@ class PartNote:
     """Metadata of every file of a part.
 
     Attributes:
-        digest: Digest of the results and parameters that the part was made of.
+        digest: Hash of the results and parameters of the runs in the part.
         rows: Rows of the part by operation.
         damaged: Omitted runs, each with the reason.
     """
@@ -153,7 +153,7 @@ def plan_parts(root: Path, inventory: Inventory) -> list[PartSpec]:
 
 
 def read_note(spec: PartSpec) -> PartNote | None:
-    """Return the metadata of a part that is complete and current; None if it has to be written."""
+    """Return the metadata of a part, or None if the part is missing, incomplete or outdated."""
     for operation in OPERATIONS:
         note = _note_of(spec.path(operation))
         if note is None or note.digest != spec.digest or note.damaged:
@@ -204,7 +204,7 @@ def _write_parts(
 
 
 def write_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the parts that the rows specify; runs on executors."""
+    """Write parts of the dataset in a Spark task. Each row specifies one part."""
     for text in read_specs(batches):
         spec = _SPEC.validate_json(text)
         outcome: dict[str, Any] = {"experiment": spec.experiment, "number": spec.number, "note": None, "error": None}
@@ -312,7 +312,7 @@ class _PartWriter:
 
 
 def _repeat(value: Value, rows: int) -> pa.Array:
-    """Return a dictionary-encoded column with a single value, which takes half the time to write."""
+    """Return a dictionary-encoded column that repeats one value. Parquet writes it in half the time of a plain column."""
     if isinstance(value, bool):
         return pa.repeat(pa.scalar(value), rows)
     return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), rows), pa.array([value]))

@@ -66,7 +66,7 @@ class Request:
 
 
 class EndiveDataSource(DataSource):
-    """The format ``endive``."""
+    """Spark data source ``endive``, which simulates a configuration and returns the rows."""
 
     @classmethod
     def name(cls) -> str:
@@ -89,13 +89,13 @@ class EndiveDataSource(DataSource):
 
 
 class EndiveReader(DataSourceReader):
-    """Reader that simulates on executors."""
+    """Reader that simulates runs on Spark executors."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the seeds of each task."""
+        """Return a partition for each Spark task, with the seeds of its runs."""
         return [InputPartition(seeds) for seeds in self._request.chunks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -107,7 +107,7 @@ class EndiveReader(DataSourceReader):
 
 
 def parse_options(options: Mapping[str, str]) -> Request:
-    """Return the request that the options describe. Raises ConfigError, which names all problems."""
+    """Parse the options of a read into a request. Raises ConfigError with all problems."""
     unknown = [key for key in options if key not in _OPTIONS and not key.startswith(_SET)]
     if unknown:
         problems = [Problem(key, f"unknown option; {nearest(key, (*_OPTIONS, 'set.KEY'))}") for key in unknown]
@@ -166,7 +166,7 @@ def _wrong(option: str, message: str) -> ConfigError:
 
 
 class _ReaderLeftError(Exception):
-    """Raised in the engine if the reader needs no more rows."""
+    """Raised in the thread of the engine when Spark stops reading."""
 
 
 def stream_batches(config: SimulationConfig) -> Iterator[pa.RecordBatch]:

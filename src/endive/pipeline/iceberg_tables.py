@@ -218,7 +218,7 @@ def _open_table(catalog: Catalog, name: str, schema: pa.Schema, partitions: Sequ
 
 
 def _commit(catalog: Catalog, name: str, prepare: Callable[[Table], Callable[[Transaction], None] | None]) -> Table:
-    """Commit the change that ``prepare`` derives from the current state of a table; derive it again after a lost race.
+    """Commit a change to a table. After a lost race, ``prepare`` derives the change again from the new state of the table.
 
     ``prepare`` returns None if nothing has to change.
     """
@@ -322,7 +322,7 @@ def _write_files(
 
 
 def write_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the files of the runs that the rows specify; runs on executors."""
+    """Write the files of runs in a Spark task. Each row specifies one run."""
     for text in read_specs(batches):
         spec = _SPEC.validate_json(text)
         outcome = {"experiment": spec.experiment, "seed": spec.seed, "path": spec.path, "problem": _write_file(spec)}

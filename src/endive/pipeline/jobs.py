@@ -62,7 +62,7 @@ def deal(specs: Sequence[Spec], weights: Sequence[float], tasks: int) -> list[li
 
 
 def count_tasks(spark: SparkSession | LocalThreads, weight: float, weight_per_task: float) -> int:
-    """Return a number of tasks that keeps all cores busy with little overhead per task."""
+    """Return the number of tasks with which all cores are busy and the overhead per task is small."""
     return max(cores(spark), int(-(-weight // weight_per_task)))
 
 
@@ -79,7 +79,7 @@ def cores(spark: SparkSession | LocalThreads) -> int:
 def run_tasks(
     spark: SparkSession | LocalThreads, tasks: Sequence[Sequence[Spec]], work: TaskFunction, ddl: str, report: Report | None
 ) -> pa.Table:
-    """Return the rows that ``work`` returns for the tasks. Raises PipelineError if a task fails permanently."""
+    """Run ``work`` in tasks, and return the rows of all tasks. Raises PipelineError if a task fails permanently."""
     if isinstance(spark, LocalThreads):
         return _run_in_threads(spark, tasks, work, report)
     frame = repartition_by_task(spark, make_task_table(tasks), len(tasks)).mapInArrow(work, ddl)

@@ -90,7 +90,7 @@ def measure_study(
 
 
 def assemble_study(root: Path, options: MetricsOptions) -> MeasuredStudy | None:
-    """Write the tables from rows that the tasks of a sweep have measured; None if some runs still have to be measured.
+    """Write the tables from metrics that the tasks of a sweep stored. Return None if some runs are not measured yet.
 
     Raises:
         PipelineError: If there is no finished run, or warm-up and cool-down leave nothing of a run.
@@ -109,7 +109,7 @@ def _complete_study(
     taken: Inventory,
     measure: Callable[[list[MeasureUnit]], tuple[pa.Table, list[tuple[str, int, str]]]],
 ) -> MeasuredStudy:
-    """Measure the measurement units that have no rows yet, and write the tables."""
+    """Measure the runs without stored metrics, and write the tables."""
     units = plan_measuring(root, taken, options)
     known = [read_unit(unit) for unit in units]
     missing = [unit for unit, rows in zip(units, known, strict=True) if rows is None]
@@ -169,7 +169,7 @@ def load_tables(root: Path) -> dict[str, pa.Table]:
 
 
 def _basis(taken: Inventory, options: MetricsOptions) -> dict[str, Any]:
-    """Return a description of the inputs of the tables. Tables are current as long as it does not change."""
+    """Return a description of the inputs of the tables. If the description changes, the tables are outdated."""
     return {"version": metrics_version(), "inventory": taken.digest(), "options": asdict(options)}
 
 
@@ -195,7 +195,7 @@ def _measure_units(
 
 
 def measure_units(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Measure the measurement units that the rows specify; runs on executors."""
+    """Measure runs in a Spark task. Each row specifies the runs that share one window."""
     for spec in read_specs(batches):
         unit = _UNIT.validate_json(spec)
         measured = measure_unit(unit)

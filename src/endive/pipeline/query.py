@@ -27,7 +27,7 @@ _NAMES_ROWS = re.compile(r"(from|join|,)\s+transactions\b", re.IGNORECASE)
 
 
 def transactions(spark: SparkSession, root: Path, inventory: Inventory) -> DataFrame:
-    """Return the rows of all runs, with experiment, seed and parameters; null for parameters that an experiment does not have.
+    """Return the rows of all runs with experiment, seed and parameters. A parameter that an experiment does not set is null.
 
     Raises:
         PipelineError: If not all rows of a run were kept.

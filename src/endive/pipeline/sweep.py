@@ -71,7 +71,7 @@ _OUTCOME_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class RunSpec:
-    """Specification of a run of a sweep for a task.
+    """Specification of a run, which the driver sends to a task.
 
     Attributes:
         document: The configuration as JSON.
@@ -88,7 +88,7 @@ class RunSpec:
 
 @dataclass(frozen=True)
 class KeepSpec:
-    """Measurement unit in a scratch directory: a task measures it and moves the runs, with the rows to keep, to their directory."""
+    """Runs in the scratch directory that a task measures together and then moves to the study, with the rows to keep."""
 
     target: str
     unit: MeasureUnit
@@ -99,8 +99,8 @@ _SPEC: TypeAdapter[RunSpec | MeasureUnit | KeepSpec] = TypeAdapter(RunSpec | Mea
 
 
 @dataclass(frozen=True)
-class Piece:
-    """Runs that one task simulates, and the measurement unit that it measures afterwards."""
+class RunGroup:
+    """Runs that one task simulates, and the measurement unit (runs that share a window) that the task measures afterwards."""
 
     runs: tuple[PlannedRun, ...]
     unit: MeasureUnit | None = None
@@ -137,27 +137,27 @@ class ProgressMonitor:
         self._report(Progress(self._total - len(self._pending), self._total, share))
 
 
-def divide_pieces(pieces: Sequence[Piece], cores: int) -> list[list[Piece]]:
-    """Distribute groups of runs over tasks of about equal cost, the costliest first; a task may have several cheap groups."""
-    ordered = sorted(pieces, key=lambda piece: (-piece.cpu_seconds, piece.runs[0].point.experiment, piece.runs[0].seed))
-    total = sum(piece.cpu_seconds for piece in ordered)
+def divide_groups(groups: Sequence[RunGroup], cores: int) -> list[list[RunGroup]]:
+    """Distribute groups of runs over tasks of about equal cost, the costliest first. A task simulates several cheap groups."""
+    ordered = sorted(groups, key=lambda group: (-group.cpu_seconds, group.runs[0].point.experiment, group.runs[0].seed))
+    total = sum(group.cpu_seconds for group in ordered)
     size = max(SECONDS_PER_TASK, min(total / (cores * TASKS_PER_CORE), 10 * SECONDS_PER_TASK))
-    tasks: list[list[Piece]] = []
+    tasks: list[list[RunGroup]] = []
     room = 0.0
-    for piece in ordered:
-        if not tasks or room < piece.cpu_seconds:
+    for group in ordered:
+        if not tasks or room < group.cpu_seconds:
             tasks.append([])
             room = size
-        tasks[-1].append(piece)
-        room -= piece.cpu_seconds
+        tasks[-1].append(group)
+        room -= group.cpu_seconds
     return tasks
 
 
-def plan_pieces(work: Work, root: Path, cores: int) -> list[Piece]:
+def group_runs(work: Work, root: Path, cores: int) -> list[RunGroup]:
     """Group runs by measurement unit; divide units that are too large for one task.
 
-    If rows are not kept, all runs of a unit are simulated, and a divided unit gets a group without runs, which a second job
-    measures.
+    If the study does not keep all rows, all runs of a unit are simulated. A divided unit then gets a group without runs, which a
+    second job measures.
     """
     runs = work.todo
     points = {point.directory(root).name: point for point in work.points}
@@ -167,7 +167,7 @@ def plan_pieces(work: Work, root: Path, cores: int) -> list[Piece]:
     experiments = _experiments_after(planned, root)
     total = sum(run.effort.cpu_seconds for run in runs)
     options, limit = last_options(root), max(5 * SECONDS_PER_TASK, _LARGEST_SHARE * total / cores)
-    pieces = []
+    groups = []
     for names in compared_experiments(experiments):
         own = [run for name in names for run in planned.get(name, [])]
         if own and work.rows != "all":
@@ -177,11 +177,11 @@ def plan_pieces(work: Work, root: Path, cores: int) -> list[Piece]:
         durations = {name: experiments[name].duration_ms for name in names}
         is_open = all(options.problem_with(duration_ms) is None for duration_ms in durations.values())
         unit = MeasureUnit(str(root.resolve()), seeds, durations, options if is_open else MetricsOptions())
-        piece = Piece(tuple(own), unit if is_open or work.rows != "all" else None)
-        is_whole = piece.cpu_seconds <= limit
-        pieces += [piece] if own and is_whole else [Piece((run,)) for run in own]
-        pieces += [Piece((), unit)] if own and not is_whole and work.rows != "all" else []
-    return pieces
+        group = RunGroup(tuple(own), unit if is_open or work.rows != "all" else None)
+        is_whole = group.cpu_seconds <= limit
+        groups += [group] if own and is_whole else [RunGroup((run,)) for run in own]
+        groups += [RunGroup((), unit)] if own and not is_whole and work.rows != "all" else []
+    return groups
 
 
 def _experiments_after(planned: Mapping[str, Sequence[PlannedRun]], root: Path) -> dict[str, Experiment]:
@@ -231,20 +231,21 @@ def run_sweep(
     """
     if not work.todo:
         return ()
-    late: list[Piece] = []
+    late: list[RunGroup] = []
     if tasks is None or work.rows != "all":
-        pieces = plan_pieces(work, root, cores(spark))
-        late = [piece for piece in pieces if not piece.runs]
-        chunks = divide_pieces([piece for piece in pieces if piece.runs], cores(spark))
+        groups = group_runs(work, root, cores(spark))
+        late = [group for group in groups if not group.runs]
+        chunks = divide_groups([group for group in groups if group.runs], cores(spark))
     else:
         chunks = [
-            [Piece((run,)) for run in chunk] for chunk in (work.todo[number::tasks] for number in range(min(tasks, len(work.todo))))
+            [RunGroup((run,)) for run in chunk]
+            for chunk in (work.todo[number::tasks] for number in range(min(tasks, len(work.todo))))
         ]
     report = None if monitor is None else lambda *_: monitor.update()
     simulate = complete_runs if isinstance(spark, LocalThreads) else simulate_runs
     outcomes: list[Outcome] = []
-    for job in (chunks, [[piece] for piece in late]):
-        specs = [[spec for piece in chunk for spec in _describe_piece(piece, root, work.rows)] for chunk in job]
+    for job in (chunks, [[group] for group in late]):
+        specs = [[spec for group in chunk for spec in _describe_group(group, root, work.rows)] for chunk in job]
         rows = run_tasks(spark, specs, simulate, _OUTCOME_DDL, report).to_pylist() if specs else []
         outcomes += [Outcome(**row) for row in rows]
     discard_scratch(root)
@@ -254,13 +255,13 @@ def run_sweep(
 
 
 def simulate_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run the specifications of the rows one after the other; runs on executors."""
+    """Simulate runs in a Spark task, one after the other. Each row specifies one run."""
     allow_code()  # the user allowed it on the driver, or the plan would not exist
     yield from complete_runs(batches)
 
 
 def complete_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run the specifications that have no results, and measure the measurement units that are then complete."""
+    """Simulate the specified runs without results, and measure the specified runs together when all of them are finished."""
     for text in read_specs(batches):
         spec = _SPEC.validate_json(text)
         if isinstance(spec, MeasureUnit):
@@ -280,9 +281,9 @@ def _to_batch(outcomes: Iterable[Outcome]) -> pa.RecordBatch:
 
 
 def _keep(spec: KeepSpec) -> Iterator[Outcome]:
-    """Measure the runs of a measurement unit in the scratch directory and move them to the study; yield failures.
+    """Measure runs in the scratch directory and move them to the study. Yield the outcomes of failed runs.
 
-    If a run failed, all runs of the unit stay in the scratch directory.
+    If a run failed, all runs that share its window stay in the scratch directory.
     """
     root, scratch = Path(spec.target), Path(spec.unit.root)
     try:
@@ -305,12 +306,12 @@ def describe_run(run: PlannedRun, root: Path, rows: KeptRows = "all") -> str:
     return _SPEC.dump_json(RunSpec(str(root.resolve()), document, run.point.experiment, run.seed, rows)).decode()
 
 
-def _describe_piece(piece: Piece, root: Path, rows: KeptRows) -> Iterator[str]:
-    yield from (describe_run(run, root, rows) for run in piece.runs)
-    if piece.unit is not None:
+def _describe_group(group: RunGroup, root: Path, rows: KeptRows) -> Iterator[str]:
+    yield from (describe_run(run, root, rows) for run in group.runs)
+    if group.unit is not None:
         place = root if rows == "all" else scratch_directory(root)
-        unit = replace(piece.unit, root=str(place.resolve()))
-        yield _SPEC.dump_json(unit if rows == "all" else KeepSpec(piece.unit.root, unit, rows)).decode()
+        unit = replace(group.unit, root=str(place.resolve()))
+        yield _SPEC.dump_json(unit if rows == "all" else KeepSpec(group.unit.root, unit, rows)).decode()
 
 
 Rows = Sequence[Mapping[str, Any]]
@@ -323,7 +324,7 @@ def plan_more_seeds(
     subjects: Sequence[Subject],
     options: MetricsOptions | None = None,
 ) -> tuple[SweepPlan, Mapping[str, Reached]]:
-    """Measure the finished runs of a plan with a precision, and add the seeds that its points need.
+    """Measure the finished runs of a plan, and add the seeds with which each configuration reaches the precision.
 
     Args:
         sessions: Factory of the Spark session, or of the threads, for runs that no task has measured.
@@ -354,7 +355,7 @@ def plan_more_seeds(
 
 
 def _group_rows(rows: Rows, points: Mapping[str, SweepPoint]) -> dict[str, dict[int, list[Mapping[str, Any]]]]:
-    """Return the rows of metrics of each point, by seed."""
+    """Return the rows of metrics of each configuration, by seed."""
     found: dict[str, dict[int, list[Mapping[str, Any]]]] = {point.experiment: {} for point in points.values()}
     for row in rows:
         if row["experiment"] in points:
@@ -363,7 +364,7 @@ def _group_rows(rows: Rows, points: Mapping[str, SweepPoint]) -> dict[str, dict[
 
 
 def _measure_point(by_seed: Mapping[int, Rows], subjects: Sequence[Subject], precision: Precision) -> Reached:
-    """Return the widths of a point over the seeds 0, 1, ... that are finished."""
+    """Return the widths of the intervals of a configuration over the finished seeds 0, 1, ..."""
     seeds = next(seed for seed in count() if seed not in by_seed)
 
     def select(workload_class: str, operation: str) -> Rows:

@@ -48,7 +48,7 @@ class UnsoundError(ValueError):
 
 
 def structure_problem(run: StoredRun) -> str | None:
-    """Return the problem of the records, the checksum, the columns or the number of rows of a run; None if there is none."""
+    """Check the records, the checksum, the columns and the number of rows of a run. Return the problem, or None."""
     problem = run.problem()
     if problem is not None:
         return problem
@@ -60,7 +60,7 @@ def structure_problem(run: StoredRun) -> str | None:
 
 
 def results_problem(run: StoredRun) -> str | None:
-    """Return the reason why the results of a run are not valid; None if they are. Reads all rows."""
+    """Check all rows of a run. Return the reason why the results are not valid, or None."""
     problem = structure_problem(run)
     if problem is not None:
         return problem
@@ -140,7 +140,7 @@ def _check_total(total: Mapping[str, Any], rows: int) -> None:
 
 
 def configuration_problem(experiment: StoredExperiment) -> str | None:
-    """Return the reason why the configuration of an experiment is not the configuration of its runs; None if it is.
+    """Check that the runs of an experiment have its configuration. Return the problem, or None.
 
     Experiments of another model version, and experiments whose trace of submissions is at another path, are not checked.
     """

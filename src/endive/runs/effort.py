@@ -44,7 +44,7 @@ _FREE_SHARE = 0.9
 
 @dataclass(frozen=True)
 class Effort:
-    """Estimated effort of a set of runs."""
+    """Estimated transactions, CPU time and disk space of some runs."""
 
     work: ExpectedWork = field(default_factory=ExpectedWork)
     runs: int = 0
@@ -61,7 +61,7 @@ class Effort:
 
     @property
     def cpu_seconds(self) -> float:
-        """CPU seconds, given the speed of this machine."""
+        """CPU time in seconds on this machine."""
         speed = speed_of_this_machine()
         return speed.cpu_seconds(self.work, self.runs) + self.setup_s * speed.run_s / USUAL.run_s
 
@@ -101,7 +101,7 @@ def objections(effort: Effort, root: Path, cores: int | None) -> Iterator[str]:
 
 
 def free_bytes(root: Path) -> int:
-    """Return the free space on the disk of a directory, which need not exist."""
+    """Return the free disk space in bytes for a directory that may not exist yet."""
     existing = next(folder for folder in (root.absolute(), *root.absolute().parents) if folder.exists())
     return shutil.disk_usage(existing).free
 
@@ -118,7 +118,7 @@ class Speed:
     step_s: float = 5e-8
 
     def cpu_seconds(self, work: ExpectedWork, runs: int = 1) -> float:
-        """Return the CPU time of an amount of work that is divided into a number of runs."""
+        """Return the CPU time in seconds of some work that is divided into a number of runs."""
         return runs * self.run_s + self.transaction_s * work.transactions + self.step_s * (work.steps + work.accesses + work.picks)
 
 

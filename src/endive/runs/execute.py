@@ -188,7 +188,7 @@ def execute_run(
 
 
 def describe_run(prepared: PreparedRun, engine: str, started: datetime, seconds: float) -> dict[str, Any]:
-    """Return versions, parameters and machine of a run that took ``seconds`` of wall time."""
+    """Return the versions, parameters and machine for the provenance of a run that took ``seconds`` of wall time."""
     return {
         "endive_version": __version__,
         "code_version": code_version(),
@@ -252,7 +252,7 @@ class Outcome:
 
 
 def complete_run(document: Document, seed: int, root: Path, experiment: str, rows: KeptRows = "all") -> Outcome:
-    """Run a configuration with a seed, unless the results exist; an exception is returned as a failed outcome.
+    """Simulate a configuration with a seed, unless the results exist. An exception becomes a failed outcome.
 
     Args:
         document: The configuration.

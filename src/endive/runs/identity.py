@@ -133,7 +133,7 @@ def _resolve_classes(tree: dict[str, Any], document: Document) -> None:
 
 
 def _describe_distributions(section: Section) -> dict[str, Any]:
-    """Return the distributions in a section as built, so that different spellings of their parameters are equal."""
+    """Return the distributions of a section in canonical form: different spellings of the same distribution are equal."""
     found: dict[str, Any] = {}
     for name in type(section).model_fields:
         value = getattr(section, name)
@@ -287,7 +287,7 @@ def varying(experiments: Mapping[str, Mapping[str, Value]]) -> list[str]:
 
 
 def varying_within_scenarios(experiments: Mapping[str, Mapping[str, Value]]) -> list[str]:
-    """Return the columns that vary between experiments of one scenario, because differences between scenarios are not axes."""
+    """Return the columns that vary between experiments of one scenario. Differences between scenarios are not axes of the study."""
     groups: dict[Value | None, dict[str, Mapping[str, Value]]] = {}
     for name, parameters in experiments.items():
         groups.setdefault(parameters.get(SCENARIO_COLUMN), {})[name] = parameters

@@ -146,7 +146,7 @@ def study_plans(root: Path) -> list[Path]:
 
 
 def scratch_directory(root: Path) -> Path:
-    """Return the directory of experiments for runs whose rows are not kept, until they are measured."""
+    """Return the directory for runs whose rows a study does not keep. Runs stay in this directory until they are measured."""
     return root / ".rows"
 
 
@@ -161,7 +161,7 @@ def part_file(dataset: Path, experiment: str, operation: str, number: int) -> Pa
 
 
 def part_files(dataset: Path) -> Iterator[Path]:
-    """Yield all existing files of parts; links to other directories are not followed."""
+    """Yield all existing part files, without following links to other directories."""
     for experiment in dataset.glob("experiment=*"):
         for operation in () if experiment.is_symlink() else experiment.glob("operation_type=*"):
             yield from () if operation.is_symlink() else operation.glob("part-*.parquet")

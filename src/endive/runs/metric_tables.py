@@ -49,7 +49,7 @@ def for_spreadsheets(table: pa.Table) -> pa.Table:
 
 
 def read_tables(root: Path) -> dict[str, pa.Table] | None:
-    """Read all tables, by view name; None if a table is missing, damaged or belongs to another measurement."""
+    """Read all tables, by view name. Return None if a table is missing or damaged, or belongs to another measurement."""
     paths = {view: metrics_table(root, name, "parquet") for view, name in METRICS_TABLES.items()}
     try:
         with _locked(root, fcntl.LOCK_SH):
@@ -100,7 +100,7 @@ def _damaged_units(root: Path) -> Iterator[str]:
 
 
 def write_unit(folder: Path, key: str, rows: pa.Table) -> None:
-    """Write the rows of a measurement unit to a file that is named by the key of the unit and the checksum of the file."""
+    """Write the metrics of runs that share a window to a file named by their key and the checksum of the file."""
     buffer = pa.BufferOutputStream()
     pq.write_table(rows, buffer, compression="zstd")
     content = buffer.getvalue().to_pybytes()
@@ -112,7 +112,7 @@ def write_unit(folder: Path, key: str, rows: pa.Table) -> None:
 
 
 def read_unit_file(folder: Path, key: str) -> pa.Table | None:
-    """Read the rows that ``write_unit`` wrote; None if the file is missing or damaged."""
+    """Read the metrics that ``write_unit`` wrote; None if the file is missing or damaged."""
     for path in folder.glob(f"{key}-*.parquet"):
         try:
             if path.is_file() and checksum(path) == path.stem.partition("-")[2]:

@@ -36,7 +36,7 @@ from endive.runs.stored import StoredRun, find_experiments
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """One configuration of a sweep: axis values, and the resulting document."""
+    """Configuration of a sweep at one combination of axis values."""
 
     values: Mapping[str, Any]
     document: Document
@@ -49,13 +49,13 @@ class SweepPoint:
         return estimate_effort(self.document)
 
     def directory(self, root: Path) -> Path:
-        """Return the directory of the runs of the point."""
+        """Return the directory of the runs of the configuration."""
         return named_experiment(root, self.document.experiment.label, self.experiment)
 
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """All points of a sweep, and the seeds of each point.
+    """All configurations of a sweep, and the seeds of each configuration.
 
     Attributes:
         name: Label of the experiments.
@@ -74,7 +74,7 @@ class SweepPlan:
     counts: Mapping[str, int] = field(default_factory=dict)
 
     def seeds_of(self, point: SweepPoint) -> tuple[int, ...]:
-        """Return the seeds of a point."""
+        """Return the seeds of a configuration."""
         return tuple(range(self.counts[point.experiment])) if point.experiment in self.counts else self.seeds
 
     @property
@@ -84,7 +84,7 @@ class SweepPlan:
 
 
 def plan_sweep(sweep: Sweep) -> SweepPlan:
-    """Expand a sweep; equal configurations are one point. Raises ConfigError with all problems.
+    """Expand a sweep into its configurations, without duplicates. Raises ConfigError with all problems.
 
     Two scenarios with equal configurations are an error, because one of them does not have the intended effect.
     """
@@ -114,7 +114,7 @@ def _rows_for(points: Sequence[SweepPoint], seeds: int) -> KeptRows:
 
 
 def describe_rows(rows: KeptRows, is_default: bool) -> str:
-    """Return a sentence about the rows of a sweep that are kept, with the reason."""
+    """Return a sentence that states which rows a sweep stores, and why."""
     kept = "one in 100 transactions is" if rows == "sample" else "no rows are"
     reason = f": all would take more than {format_bytes(MOST_BYTES)}" if is_default else ""
     return f"{kept} kept, in addition to summaries and metrics{reason}; use `--rows all` to keep all rows"
@@ -122,7 +122,7 @@ def describe_rows(rows: KeptRows, is_default: bool) -> str:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A point with a seed."""
+    """Configuration and seed of a run."""
 
     point: SweepPoint
     seed: int

@@ -63,7 +63,7 @@ class StoredRun:
         return found
 
     def keeps(self, rows: KeptRows) -> bool:
-        """Return whether at least these rows are kept."""
+        """Return whether the study stores at least these rows of the run."""
         return KEPT_ROWS.index(self.rows_kept) <= KEPT_ROWS.index(rows)
 
     def problem(self) -> str | None:
@@ -86,7 +86,7 @@ class StoredRun:
         return self.misplaced()
 
     def misplaced(self) -> str | None:
-        """Return the reason why the record belongs to another seed or experiment; None if it does not."""
+        """Return a message if the record belongs to another seed or experiment; otherwise None."""
         seed, experiment = self.provenance.get("seed", self.seed), self.provenance.get("experiment_hash")
         if seed != self.seed:
             return f"damaged: {PROVENANCE}: seed: is {seed}, but it is in the directory of seed {self.seed}"
@@ -280,7 +280,7 @@ class Inventory:
         return hashlib.sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()[:16]
 
     def without(self, damaged: Sequence[tuple[str, int, str]]) -> Inventory:
-        """Return the inventory without damaged runs, which become problems, and without experiments whose runs are all damaged.
+        """Return the inventory without damaged runs, which become problems. Experiments without other runs are removed.
 
         Args:
             damaged: Experiment, seed and reason of each damaged run.
@@ -329,7 +329,7 @@ def take_inventory(root: Path) -> Inventory:
 
 
 def experiment_from_records(label: str, digest: str, records: Sequence[Mapping[str, Any]], directory: Path) -> Experiment:
-    """Describe an experiment by the provenance records of its runs.
+    """Create the inventory entry of an experiment from the provenance records of its runs.
 
     Args:
         label: Label of the experiment.

@@ -145,7 +145,7 @@ class LoadAxis:
 
 
 def find_load_axis(manifest: Inventory, key: str | None) -> LoadAxis | str:
-    """Return the requested load axis or, by default, that of the only varying rate; otherwise the reason why there is none.
+    """Return the requested load axis or, by default, the only rate that varies. Without a load axis, return the reason.
 
     Raises:
         PipelineError: If the requested key is not a number in any experiment.

@@ -232,7 +232,7 @@ def measure_file(experiment: str, run: RunFile, window: Window) -> list[dict[str
 
 
 def measure_one(run: RunFile, document: Document, classes: Sequence[WorkloadClass], options: MetricsOptions) -> RunMetrics:
-    """Return the metrics of a single run, in its own window."""
+    """Measure a single run in the window of that run."""
     with open_run("", run) as rows:
         duration_ms, pattern = document.simulation.duration_ms, load_pattern(classes)
         window = _find_window(duration_ms, pattern, options, rows.committing_over_time, rows.tables_grow)
@@ -348,7 +348,7 @@ class RunRows:
         return range(len(self._file.constants))
 
     def _read(self, number: int, columns: Sequence[str]) -> tuple[RowChunk, Transactions]:
-        """Return some columns of a chunk, including ``status``, and the transactions of that chunk."""
+        """Read some columns of a chunk, and return the chunk and its transactions."""
         if self._file.constants[number].get("status") == "committed":
             group = self._file.read(number, (*columns, "t_commit_start", "t_commit"))
             return group, Transactions.of_commits(group.numbers("t_commit_start"), group.numbers("t_commit"))

@@ -144,7 +144,7 @@ def rows_by_class(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def requests_of(rows: Sequence[Mapping[str, Any]], basis: Basis) -> dict[Kind, float]:
-    """Count the requests of the cohort; ``rows`` are selected by ``rows_by_class``."""
+    """Count the requests of the cohort in rows of metrics that ``rows_by_class`` selected."""
     found: dict[Kind, float] = dict.fromkeys(KINDS, 0.0)
     for row in rows:
         path = _path(basis.paths.get(row["workload_class"]))
@@ -213,12 +213,12 @@ class RunFacts:
 
 
 def facts_of(document: Document, results: Path) -> RunFacts:
-    """Return these properties of a run from its configuration and the summary next to its results."""
+    """Return the cost basis, utilization and time of the size limit of a run from its configuration and summary."""
     return _facts(basis_of_document(document), document.catalog.workers, _files_of(results).summary)
 
 
 def read_facts(results: Path) -> RunFacts:
-    """Return these properties of a run on disk; they are empty if the configuration cannot be read."""
+    """Return the cost basis, utilization and time of the size limit of a run on disk; empty if the configuration cannot be read."""
     config = _files_of(results).config
     try:
         basis, workers = _read_config(config, config.stat().st_mtime_ns)
@@ -252,7 +252,7 @@ def _facts(basis: Basis, workers: int, summary: Path) -> RunFacts:
 
 
 def add_configured(rows: Mapping[Key, Mapping[str, Any]], facts: RunFacts) -> dict[Key, dict[str, Any]]:
-    """Add these metrics to the rows of metrics of a run; the metrics of the catalog are added only to totals."""
+    """Add the metrics that depend on the configuration to the rows of a run. Metrics of the catalog are added only to totals."""
     found = {key: dict(row) for key, row in rows.items()}
     if facts.basis is not None:
         for (workload_class, operation), row in found.items():

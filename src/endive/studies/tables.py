@@ -61,7 +61,7 @@ class Metrics:
 
 @dataclass(frozen=True)
 class MeasureUnit:
-    """Measurement unit: experiments that are measured in one window (a single one, or all scenarios at one point of a study).
+    """Measurement unit: experiments that share a window (one experiment, or all scenarios with the same axis values).
 
     Attributes:
         root: Directory of the experiments.
@@ -78,7 +78,7 @@ class MeasureUnit:
 
 @dataclass(frozen=True)
 class MeasuredUnit:
-    """Rows of metrics of a measurement unit, and the runs that could not be used."""
+    """Metrics of the runs that share a window, and the runs that could not be used."""
 
     rows: pa.RecordBatch
     damaged: tuple[tuple[str, int, str], ...] = ()
@@ -98,7 +98,7 @@ def check_options(inventory: Inventory, options: MetricsOptions) -> LoadAxis | s
 
 
 def plan_measuring(root: Path, inventory: Inventory, options: MetricsOptions) -> list[MeasureUnit]:
-    """Divide the experiments of a directory into measurement units."""
+    """Divide the experiments of a directory into measurement units, each with one window."""
     return [
         MeasureUnit(
             str(root.resolve()),
@@ -128,7 +128,7 @@ def compared_experiments(experiments: Mapping[str, Experiment]) -> list[list[str
 
 
 def measure_unit(unit: MeasureUnit, *, is_checked: bool = False) -> MeasuredUnit:
-    """Measure all runs of a measurement unit; runs that cannot be used are omitted and reported.
+    """Measure all runs that share a window. Runs that cannot be used are omitted and reported.
 
     Args:
         unit: Measurement unit.
@@ -152,9 +152,9 @@ def measure_unit(unit: MeasureUnit, *, is_checked: bool = False) -> MeasuredUnit
 
 
 def keep_unit(unit: MeasureUnit, measured: MeasuredUnit, scratch: Path | None = None) -> None:
-    """Store the rows of a measurement unit on disk, without damaged runs.
+    """Store the metrics of runs that share a window, without damaged runs.
 
-    They are valid as long as the runs and the options do not change.
+    The metrics are valid until the runs or the options change.
 
     ``scratch`` contains the runs that have not been moved to their destination yet.
     """
@@ -165,14 +165,14 @@ def keep_unit(unit: MeasureUnit, measured: MeasuredUnit, scratch: Path | None = 
 
 
 def read_unit(unit: MeasureUnit) -> pa.Table | None:
-    """Read the stored rows of a measurement unit; None if there are none, or if the runs have changed since."""
+    """Read the stored metrics of runs that share a window. Return None if none are stored, or if the runs have changed."""
     key = _unit_key(unit)
     found = None if key is None else read_unit_file(measured_units(Path(unit.root)), key)
     return found if found is not None and found.schema.equals(MEASURED_SCHEMA) else None
 
 
 def discard_units(root: Path, units: Sequence[MeasureUnit]) -> None:
-    """Remove the rows of all measurement units except the given ones."""
+    """Remove all stored metrics except those of the given measurement units."""
     kept = {_unit_key(unit) for unit in units}
     for path in measured_units(root.resolve()).glob("*.parquet"):
         if path.stem.partition("-")[0] not in kept:
@@ -255,7 +255,7 @@ def measure_locally(
 
 
 def _missing_rows(rows: pa.Table) -> pa.Table:
-    """Return rows of zeros for classes and operations that only other seeds of the experiment have, so that means count them."""
+    """Return zero rows for classes and operations that only other seeds have, so that means include these seeds."""
     present = rows.select([name for name, _ in (*KEYS, *WINDOW)]).to_pylist()
     groups: dict[str, set[tuple[str, str]]] = {}
     runs: dict[tuple[str, int], dict[str, Any]] = {}
