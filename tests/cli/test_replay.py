@@ -75,7 +75,7 @@ def test_fidelity_shows_a_fraction_in_percent(tmp_path: Path) -> None:
     metadata, model = str(EXAMPLE), str(tmp_path / "mine.toml")
     assert invoke("import", metadata, "--no-answer", "-o", model).exit_code == 0
     shown = invoke("fidelity", model, "--against", metadata).stdout
-    assert re.search(r"overwrite: fraction of failed operations +6\.25% ", shown)
+    assert re.search(r"overwrite: fraction of failed operations +6\.2% ", shown)
 
 
 def test_too_little_to_compare_is_one_sentence(tmp_path: Path) -> None:

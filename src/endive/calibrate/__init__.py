@@ -1,4 +1,4 @@
-"""Fit latency profiles to measurements, import configurations from tables, and compare observations with the model."""
+"""Fit latency profiles to measurements, import configurations from tables, and compare observed commits with the model."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ class InputError(ValueError):
 
 
 class TooMuchWorkError(InputError):
-    """Raised if a valid configuration would exceed the simulation budget; the message contains the estimate."""
+    """Raised if a prediction would simulate too many transactions; the message contains the estimated number."""

@@ -1,4 +1,4 @@
-"""Predict the outcome of each class of a configuration, with ranges over the assumptions."""
+"""Predict the success rate, the time to commit and the attempts of each workload class, with ranges for uncertain assumptions."""
 
 from __future__ import annotations
 
@@ -32,20 +32,22 @@ from endive.workload.arrivals import ARRIVAL_KINDS, CLOSED_LOOP
 
 SEEDS = (1, 2, 3, 4, 5)
 MOST_TRANSACTIONS = 3_000_000
-"""Maximum number of transactions of one prediction over all seeds. Use ``endive run`` or sweeps for larger studies."""
+"""Maximum number of simulated transactions of a prediction, over all seeds."""
 _MOST_CLIENTS = 64
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Metrics of a class over all seeds, as defined in ``docs/explanation/statistics.md``.
+    """Metrics of a workload class, each the mean over several seeds; ``docs/explanation/statistics.md`` defines the metrics.
 
     Attributes:
-        success: Success rate, with its 95% interval.
-        p50_ms: Median time to commit; infinite if fewer than half of the transactions commit, NaN if it is unknown.
-        p95_ms: 95th percentile of the time to commit; infinite or NaN as ``p50_ms``.
+        success: Success rate.
+        success_low: Lower end of the 95% interval of the success rate.
+        success_high: Upper end of the 95% interval of the success rate.
+        p50_ms: Median time to commit, in ms; infinite if fewer than half of the transactions commit, NaN without an estimate.
+        p95_ms: 95th percentile of the time to commit, in ms; infinite if it is an aborted transaction, NaN without an estimate.
         attempts: Attempts per transaction.
-        commits_per_s: Throughput.
+        commits_per_s: Commits per second.
     """
 
     success: float
@@ -59,9 +61,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Answer:
-    """Prediction for a class, and the ranges of success, p50 and attempts over the ranges of the assumptions.
+    """Prediction for a workload class.
 
-    The range of success includes the 95% interval over seeds.
+    The ranges of success rate, median time to commit and attempts contain the results at both ends of each assumption. The range of
+    the success rate also contains its 95% interval over the seeds.
     """
 
     name: str
@@ -74,10 +77,10 @@ class Answer:
 
 
 def simulate(path: Path, overrides: Mapping[str, Any], seeds: Sequence[int] = SEEDS) -> pd.DataFrame:
-    """Run a configuration with each seed and return all rows, with the seed as a column.
+    """Simulate a configuration once for each seed, and return the rows of all runs with the seed in the column ``seed``.
 
     Raises:
-        TooMuchWorkError: If the runs have more transactions than fit into memory.
+        TooMuchWorkError: If the runs exceed the maximum number of transactions of a prediction.
     """
     with _replications(path, overrides, len(seeds), keep_rows=True) as (document, replications):
         replications.simulate(document, seeds)
@@ -88,7 +91,7 @@ def simulate(path: Path, overrides: Mapping[str, Any], seeds: Sequence[int] = SE
 
 
 def measure(path: Path, overrides: Mapping[str, Any], seeds: Sequence[int] = SEEDS) -> dict[str, Outcome]:
-    """Run a configuration with each seed and return the outcome of each class.
+    """Simulate a configuration once for each seed, and return the metrics of each workload class.
 
     Raises:
         TooMuchWorkError: If the runs exceed the maximum number of transactions of a prediction.
@@ -123,7 +126,10 @@ def _outcome(rows: Sequence[Row]) -> Outcome:
 
 
 def _value(rows: Sequence[Row], metric: str) -> float:
-    """Return the mean of a metric over seeds; infinity if the percentile is an aborted transaction, NaN if it is unknown."""
+    """Return the mean of a metric over the seeds.
+
+    The mean is infinite if the percentile is an aborted transaction, and NaN without an estimate.
+    """
     found = estimate_metric(rows, metric)
     if found is None:
         return math.nan
@@ -143,7 +149,10 @@ def _check_work(path: Path, document: Document, seeds: int) -> None:
 
 
 def _load(path: Path, overrides: Mapping[str, Any]) -> Document:
-    """Load a configuration with overrides; an override of the arrivals of a class replaces all arrival keys in the file."""
+    """Load a configuration with overrides.
+
+    If an override sets the arrivals of a workload class, it replaces all arrival keys of this class in the file.
+    """
     tree = read_toml(path)
     for key in overrides:
         section, _, rest = key.partition(".")
@@ -155,7 +164,7 @@ def _load(path: Path, overrides: Mapping[str, Any]) -> Document:
 
 
 def _with_store(path: Path, overrides: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Replace a factor on latencies by a latency profile with scaled latencies."""
+    """Return overrides in which a latency profile with scaled latencies replaces the factor on latencies."""
     factor = overrides.pop(STORE_SCALE, None)
     if factor is None:
         return overrides
@@ -166,9 +175,12 @@ def _with_store(path: Path, overrides: dict[str, Any], folder: Path) -> dict[str
 
 
 def answers(path: Path, assumptions: Sequence[Assumption], overrides: Mapping[str, Any] | None = None) -> list[Answer]:
-    """Predict each class of a configuration, and again with one assumption at a time at each end of its range.
+    """Predict the results of each workload class, and repeat the prediction with each assumption at both ends of its range.
 
-    ``overrides`` apply to all runs and take precedence over assumptions.
+    Args:
+        path: Configuration.
+        assumptions: Assumptions, of which one at a time changes.
+        overrides: Configuration keys and their values in all runs; they take precedence over assumptions.
     """
     given = dict(overrides or {})
     base = measure(path, given)
@@ -203,11 +215,13 @@ def _answer(name: str, base: Outcome, moved: Sequence[tuple[str, Outcome]]) -> A
 
 
 def fit_store(path: Path, durations_ms: Sequence[float], then: Mapping[str, Any] | None = None) -> float:
-    """Fit the factor on the latencies of the object store to the median of observed durations of commits with one attempt.
+    """Return the factor on the latencies of the object store with which the model has the observed commit duration.
+
+    The fit compares medians of commits that succeed at their first attempt.
 
     Args:
         path: Configuration.
-        durations_ms: Observed durations.
+        durations_ms: Observed durations of commits with one attempt.
         then: Configuration keys and their values at the time of the observation.
     """
     target, factor = float(np.median(durations_ms)), 1.0
@@ -221,11 +235,10 @@ def fit_store(path: Path, durations_ms: Sequence[float], then: Mapping[str, Any]
 
 
 def fit_think(path: Path, per_s: Mapping[str, float], then: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
-    """Fit the closed loops of classes to their observed commit rates.
+    """Return the ``closed`` section of each closed-loop class with which the model has the observed commit rates.
 
-    The fit changes the think time, or the number of clients if the think time is 0.
-
-    A fit is needed because the commit time of the model differs from the reported commit time, which may also be missing.
+    The fit changes the think time, or adds clients if the think time reaches 0. It is necessary because the commit duration of the
+    model differs from the reported duration.
 
     Args:
         path: Configuration.
@@ -244,7 +257,7 @@ def fit_think(path: Path, per_s: Mapping[str, float], then: Mapping[str, Any] | 
 
 
 def _adjust(closed: dict[str, Any], longer_ms: float) -> None:
-    """Add ``longer_ms`` to the think time of clients; add a client if the think time is 0 and would have to decrease."""
+    """Increase the think time by ``longer_ms``; add a client if the think time is 0 and would become negative."""
     think = closed["think_time"]
     key = "value" if "value" in think else "mean"
     now = float(think[key]) + longer_ms

@@ -1,10 +1,10 @@
-"""Recognize the arrival process of a class from its commit times: periodic, Poisson, bursts, a daily profile, or a closed loop.
+"""Recognize how the transactions of a workload class arrive from the times of its commits.
 
-Writers of a closed loop wait for their own commits, so N writers never have more than N commits in flight. If commit reports
-contain the duration of commits, the maximum number of commits in flight is decisive (``find_loop_by_overlap``). Without reports,
-evenness is an indication (``find_loop_by_evenness``): over many commits, counts vary less than with random arrivals.
-Contention on a saturated table also makes commits regular, so evenness alone gives only an assumption, whose range includes random
-arrivals.
+The arrivals are periodic, a Poisson process, bursts, a daily profile, or a closed loop. Writers of a closed loop wait for their own
+commits, so N writers never have more than N commits in flight. If commit reports contain the durations of commits,
+``find_loop_by_overlap`` compares the largest number of commits in flight with Poisson arrivals. Without reports,
+``find_loop_by_evenness`` checks whether the number of commits per period varies less than with Poisson arrivals. A saturated table
+has the same effect, so the result is only an assumption, and its range includes Poisson arrivals.
 """
 
 from __future__ import annotations
@@ -25,36 +25,37 @@ _HOUR_MS = 3_600_000.0
 _DAY_MS = 24 * _HOUR_MS
 _LEAST_PERIODIC = 6
 _MOST_MISSED = 30.0
-"""Maximum number of slots of a period per commit."""
+"""Maximum number of scheduled commits per actual commit of a periodic job."""
 _STEPS = 400
 _DRIFT = 1e-4
 _ENOUGH = 1_000
-"""Number of commits that suffice to determine an interval."""
+"""Number of commits from which the interval of a schedule is determined."""
 _MOST_TIMES = 1_000
-"""Largest considered multiple of a round interval."""
+"""Largest tested multiple of a round interval."""
 _TWICE = 0.02
-"""Probability of a second commit in a slot, which is a delayed commit of the previous slot."""
+"""Probability that an interval contains two commits, because the previous commit was late."""
 _TOGETHER, _STEADY = 0.8, 0.15
-"""Limits of the concentration and of the variation of gaps, above which an interval cannot be distinguished from regular gaps."""
+"""Minimum concentration, and maximum coefficient of variation of the time between commits, of a strict schedule."""
 _CLEARLY, _MUCH = 7.0, 20.0
-"""Minimum log-likelihood ratios of an interval, compared with chance and with a round interval."""
+"""Minimum log-likelihood ratios of an interval to random arrivals, and to a round interval."""
 _IN_WINDOW = 0.75
-"""Fraction of a job's commits that are assumed not to be delayed."""
+"""Assumed fraction of punctual commits of a periodic job."""
 _SILENT = 5
-"""Minimum number of empty slots at the end of a history that is reported."""
+"""Number of missing commits at the end of a history from which the import reports that a periodic job has ended."""
 _LEAST_PER_S = 1e-8  # once in three years
 _OF_SIXTY = (1, 2, 3, 5, 10, 15, 20, 30)
 _ROUND_MS = sorted(
     count * unit for unit, counts in ((1e3, _OF_SIXTY), (6e4, _OF_SIXTY), (36e5, (1, 2, 3, 4, 6, 8, 12, 24))) for count in counts
 )
-"""Intervals that schedules commonly use."""
+"""Common intervals of schedules, in ms."""
 
 
 @dataclass(frozen=True)
 class Process:
-    """Arrivals of a class.
+    """Arrivals of a workload class.
 
-    ``keys`` are the keys of its section; ``missed`` is the fraction of a periodic job's slots without a commit.
+    ``keys`` are the arrival keys of its configuration section. ``missed`` is the fraction of scheduled commits of a periodic job
+    that are missing in the history.
     """
 
     words: str
@@ -63,15 +64,20 @@ class Process:
     missed: float = 0.0
     notes: tuple[str, ...] = ()
     even: dict[str, Any] | None = None
-    """Distribution of intervals that vary less than the intervals of a Poisson process."""
+    """Fitted distribution of the time between commits, if it varies less than with Poisson arrivals."""
 
 
 def recognize_arrivals(
     times_ms: Floats, zero_ms: float, first_ms: float, end_ms: float, durations_ms: Floats | None = None
 ) -> Process:
-    """Recognize the arrivals of commits in a history from ``first_ms`` to ``end_ms``; phases are relative to ``zero_ms``.
+    """Recognize the arrivals of a workload class from the times of its commits.
 
-    If the durations of commits are known, periods are searched in the times at which commits started.
+    Args:
+        times_ms: Times of the commits, in ms and in ascending order.
+        zero_ms: Time that corresponds to time 0 of the simulation; phases of periodic jobs are relative to this time.
+        first_ms: Start of the history.
+        end_ms: End of the history.
+        durations_ms: Durations of the commits. If they are known, periodic jobs are recognized from the start times of commits.
     """
     per_s = max(1e3 * len(times_ms) / max(end_ms - first_ms, 1.0), _LEAST_PER_S)
     periodic = _periodic(times_ms if durations_ms is None else np.sort(times_ms - durations_ms), zero_ms, end_ms)
@@ -79,16 +85,18 @@ def recognize_arrivals(
 
 
 def _periodic(times_ms: Floats, zero_ms: float, end_ms: float) -> Process | None:
-    """Find an interval with nearly all commits in its slots; slots may be empty, and commits may be late."""
+    """Return a periodic job if nearly all commits follow a fixed schedule; scheduled commits may be late or missing."""
     interval = _interval(times_ms) if len(times_ms) >= _LEAST_PERIODIC else None
     if interval is None:
         return None
     since = times_ms - zero_ms
     earliest = _leading_edge(np.sort(since % interval), interval)
     late = (since - earliest) % interval
-    late = np.where(late > 0.97 * interval, late - interval, late)  # slightly early commits
+    late = np.where(late > 0.97 * interval, late - interval, late)  # early commits
     slots = np.unique(np.round((since - earliest - late) / interval))
-    last = max(math.floor((end_ms - zero_ms - earliest) / interval - 0.5), int(slots[-1]))  # the current slot may still fill
+    last = max(
+        math.floor((end_ms - zero_ms - earliest) / interval - 0.5), int(slots[-1])
+    )  # the last scheduled commit may still come
     missed = 1.0 - len(slots) / (last - float(slots[0]) + 1.0)
     silent = last - int(slots[-1])
     notes = (f"no commit in the last {silent} intervals; the job has ended or has failed since then",) if silent >= _SILENT else ()
@@ -100,10 +108,10 @@ def _periodic(times_ms: Floats, zero_ms: float, end_ms: float) -> Process | None
 
 
 def _interval(times_ms: Floats) -> float | None:
-    """Find the interval that explains the times better than random commits: a round interval, or any other.
+    """Return the interval of a schedule that explains the commit times better than random arrivals; None without such an interval.
 
-    The likelihood is penalized by the number of candidates, because one of many fits by chance. A multiple of a round interval must
-    fit better than a round interval, and any other interval must fit much better.
+    The number of tested intervals reduces the likelihood, because one of many intervals fits by chance. A multiple of a round
+    interval must fit better than a round interval, and any other interval must fit much better.
     """
     gaps = np.diff(times_ms)
     mean = float(gaps.mean())
@@ -115,7 +123,7 @@ def _interval(times_ms: Floats) -> float | None:
     likelihoods = {each: _likelihood(times_ms, each) - math.log(len(_ROUND_MS) * times) for each, times in tried.items()}
     nicest = max(likelihoods, key=likelihoods.__getitem__, default=own)
     likelihoods.setdefault(own, _likelihood(times_ms, own) - math.log(_STEPS))
-    own = nicest if abs(own / nicest - 1.0) < _DRIFT else own  # commits to a growing table take ever longer
+    own = nicest if abs(own / nicest - 1.0) < _DRIFT else own  # commits to a growing table take longer and longer
     clear = [each for each in (nicest, own) if _is_clear(likelihoods, each, times_ms)]
     return own if own in clear and likelihoods[own] > likelihoods[nicest] + _MUCH else next(iter(clear), None)
 
@@ -127,7 +135,7 @@ def _is_clear(likelihoods: Mapping[float, float], interval: float, times_ms: Flo
 
 
 def list_multiples(shortest: float, longest: float) -> dict[float, int]:
-    """Return round intervals and their multiples within bounds, each with its smallest multiplier."""
+    """Return the round intervals and their multiples within bounds, in ms, each with the smallest multiplier that yields it."""
     found: dict[float, int] = {}
     for each in reversed(_ROUND_MS):
         for times in range(max(1, math.ceil(shortest / each)), min(math.floor(longest / each), _MOST_TIMES) + 1):
@@ -136,10 +144,10 @@ def list_multiples(shortest: float, longest: float) -> dict[float, int]:
 
 
 def _likelihood(times_ms: Floats, interval: float) -> float:
-    """Return the log-likelihood of the times if slots of an interval are filled or empty by chance.
+    """Return the log-likelihood of the commit times under a schedule with this interval, of which commits may be missing.
 
-    Three of four commits lie in the narrowest window of the slot that contains three of four, the others anywhere in the slot; a
-    second commit in a slot is rare.
+    The density of a commit within its interval is a narrow window, which contains three of four commits, and a uniform distribution
+    for late commits. A second commit in an interval is rare.
     """
     count = len(times_ms)
     inside = math.ceil(_IN_WINDOW * count)
@@ -157,9 +165,9 @@ def _likelihood(times_ms: Floats, interval: float) -> float:
 
 
 def _likelihood_otherwise(gaps_ms: Floats, steady: bool) -> float:
-    """Return the log-likelihood of the times for random commits, or for gaps as regular as the observed gaps.
+    """Return the log-likelihood of the commit times without a schedule: Poisson arrivals, or lognormal times between commits.
 
-    Nearly constant gaps of commits in their slots indicate a fixed interval.
+    If the times between commits are nearly constant and fit a schedule, only Poisson arrivals are the alternative.
     """
     at_random = -len(gaps_ms) * (1.0 + math.log(max(float(gaps_ms.mean()), 1.0)))
     logarithms = np.log(np.maximum(gaps_ms, 1.0))
@@ -169,12 +177,15 @@ def _likelihood_otherwise(gaps_ms: Floats, steady: bool) -> float:
 
 
 def _concentration(times_ms: Floats, interval: float) -> float:
-    """Return the concentration of the times folded by an interval: 1 for a single point, near 0 for random times."""
+    """Return how concentrated commit times are within an interval, from 0 (uniform) to 1 (always at the same phase)."""
     return float(abs(np.exp(2j * np.pi * ((times_ms - times_ms[0]) % interval) / interval).mean()))
 
 
 def _searched(times_ms: Floats, near: float) -> float:
-    """Refine a first guess to the interval with the highest concentration; the search narrows as more of the history is used."""
+    """Return the interval near a first guess at which commit times are most concentrated, in ms.
+
+    The search uses more and more commits, and narrows with each step.
+    """
     width = 0.05
     found = near
     for count in (12, 48, 192, 768, len(times_ms)):
@@ -188,7 +199,7 @@ def _searched(times_ms: Floats, near: float) -> float:
 
 
 def _leading_edge(phases: Floats, interval: float) -> float:
-    """Return the start of the densest cluster on the circle, which contains the commits without a delay."""
+    """Return the phase of punctual commits, which starts the tenth of the interval with the most commits."""
     window = 0.1 * interval
     twice = np.concatenate([phases, phases + interval])
     counts = np.searchsorted(twice, phases + window, side="right") - np.arange(len(phases))
@@ -196,7 +207,7 @@ def _leading_edge(phases: Floats, interval: float) -> float:
 
 
 def _daily(times_ms: Floats, start_ms: float, end_ms: float, per_s: float) -> Process | None:
-    """Return a rate for each hour of the day, if there are two days and hours differ by more than chance."""
+    """Return a rate for each hour of the day if the history covers two days and the hours differ significantly."""
     if end_ms - start_ms < 2 * _DAY_MS or len(times_ms) < 200:
         return None
     hours = ((times_ms - start_ms) % _DAY_MS // _HOUR_MS).astype(int)
@@ -212,14 +223,14 @@ def _daily(times_ms: Floats, start_ms: float, end_ms: float, per_s: float) -> Pr
 
 
 def _exposure(start_ms: float, end_ms: float) -> Floats:
-    """Return the observed time in each hour of the day, counted from the start."""
+    """Return the time that the history contains of each hour of the day, counted from its start, in ms."""
     whole, rest = divmod(end_ms - start_ms, _DAY_MS)
     observed = whole * _HOUR_MS + np.clip(rest - np.arange(24) * _HOUR_MS, 0.0, _HOUR_MS)
     return np.asarray(np.maximum(observed, 1.0))
 
 
 def _renewal(times_ms: Floats, per_s: float) -> Process:
-    """Fit independent intervals: exponential, or lognormal if their variation is higher (bursts) or lower."""
+    """Fit independent intervals: exponential, or lognormal if their coefficient of variation is significantly above or below 1."""
     few = () if len(times_ms) >= 20 else (f"the rate is estimated from only {format_count(len(times_ms), 'commit')}",)
     gaps = np.diff(times_ms)
     mean = 1e3 / per_s
@@ -240,31 +251,31 @@ def _renewal(times_ms: Floats, per_s: float) -> Process:
 
 
 _LEAST = 15
-"""Minimum number of commits from which a closed loop is recognized."""
+"""Minimum number of commits for recognizing a closed loop."""
 _PART = 0.9
-"""Fraction of the duration of a commit, before the time of its snapshot, that counts as in flight. The snapshot is written shortly
-before the end of the commit. A smaller fraction would miss overlaps: if two commits overlap, one of them is retried, so that they
-end at different times."""
+"""Fraction of the duration of a commit, before its snapshot, that counts as in flight. The client writes the snapshot shortly
+before the end of the commit. A smaller fraction would miss overlaps, because one of two overlapping commits is retried, so that the
+two commits end at different times."""
 _LIKELY = math.log(0.01)
-"""Log-likelihood of random arrivals below which a closed loop is assumed. Above ``_DECIDED``, the range includes both."""
+"""Log-likelihood of Poisson arrivals below which the import assumes a closed loop. Above ``_DECIDED``, the range includes both."""
 _DECIDED = math.log(1e-4)
 _POSSIBLE = math.log(0.05)
 _MOST_CLIENTS = 64
 _BUSY = 0.5
-"""Mean number of commits in flight above which contention, not the arrival process, makes the intervals between commits regular."""
+"""Mean number of commits in flight above which contention makes the time between commits regular."""
 _WINDOW = 10
-"""Mean number of commits per time interval in the comparison of counts."""
+"""Mean number of commits per period, in the comparison with Poisson arrivals."""
 _EVEN = 0.5
 AS_AT_RANDOM = 200
-"""Number of clients with random think times from which arrivals are practically Poisson."""
+"""Number of closed-loop clients with random think times whose arrivals are practically Poisson."""
 
 
 @dataclass(frozen=True)
 class Loop:
     """Writers in a closed loop: each thinks for ``think_ms`` on average, commits, and starts again.
 
-    ``fewest`` and ``most`` bound the number of writers; ``most`` is None if random arrivals are possible. ``certain`` is true if a
-    closed loop is far more likely than random arrivals.
+    The number of writers is between ``fewest`` and ``most``. ``most`` is None if Poisson arrivals are possible. ``certain`` is true
+    if a closed loop is much more likely than Poisson arrivals.
     """
 
     clients: int
@@ -272,32 +283,35 @@ class Loop:
     most: int | None
     certain: bool
     per_s: float
-    """Operations per second, including failed ones."""
+    """Operations per second, including failed operations."""
     commit_ms: float
     """Mean duration of a commit, from reports."""
     variation: float
     """Standard deviation of the think time divided by its mean."""
 
     def think_ms(self, clients: int, per_s_factor: float = 1.0) -> float:
-        """Return the cycle time of a writer without its commit, for a number of writers and a factor on the rate."""
+        """Return the mean think time for a number of writers at a multiple of the observed commit rate, in ms."""
         return max(1e3 * clients / (self.per_s * per_s_factor) - self.commit_ms, 0.0)
 
     def keys(self, clients: int | None = None, *, per_s_factor: float = 1.0, runtime_ms: float = 0.0) -> dict[str, Any]:
-        """Return the value of ``closed`` for a number of writers and a factor on the rate.
+        """Return the value of the configuration key ``closed``.
 
-        ``runtime_ms`` is the job duration, which is not part of the think time.
+        Args:
+            clients: Number of writers.
+            per_s_factor: Multiple of the observed commit rate.
+            runtime_ms: Job duration, which is not part of the think time.
         """
         count = clients or self.clients
         think = max(self.think_ms(count, per_s_factor) - runtime_ms, 0.0)
         return {"clients": count, "think_time": _distribution(think, 1.0 if count >= AS_AT_RANDOM else self.variation)}
 
     def words(self) -> str:
-        """Describe the loop."""
+        """Describe the closed loop for users."""
         writers = "one writer in a closed loop" if self.clients == 1 else f"{self.clients} writers in a closed loop"
         return f"{self.per_s:.4g} per second, by {writers} with a think time of {self.think_ms(self.clients) / 1e3:.3g} s"
 
     def reason(self) -> str:
-        """Return the reason for the assumption of a closed loop, and its certainty."""
+        """Return why the import assumes a closed loop, with the alternatives."""
         loop = "one writer" if self.clients == 1 else f"{self.clients} writers"
         overlap = f"at most {format_count(self.fewest, 'commit')} of the class at the same time"
         if self.certain and self.commit_ms:
@@ -323,11 +337,17 @@ def _distribution(mean_ms: float, variation: float) -> dict[str, Any]:
 
 
 def find_loop_by_overlap(times_ms: Floats, durations_ms: Floats, failing: float = 0.0, most_attempts: int = 5) -> Loop | None:
-    """Find a closed loop from the ends and durations of commits; None if there are too few commits.
+    """Find a closed loop from the end times and durations of commits; return None for too few commits.
 
-    ``failing`` is the fraction of failed operations, which were also in flight but have no report. A successful operation makes at
-    most ``most_attempts`` attempts, and each attempt except the last loses the race to another commit. Hence at most about
-    ``most_attempts`` commits are in flight even with random arrivals, and only a smaller number indicates a closed loop.
+    A successful operation makes at most ``most_attempts`` attempts, and each attempt except the last loses the race to another
+    commit. With Poisson arrivals, about ``most_attempts`` commits can therefore be in flight at the same time. Only a smaller
+    number indicates a closed loop.
+
+    Args:
+        times_ms: End times of commits, in ascending order.
+        durations_ms: Durations of commits.
+        failing: Fraction of operations that fail; they were in flight too, but have no report.
+        most_attempts: Maximum number of attempts of an operation.
     """
     span = float(times_ms[-1] - times_ms[0]) if len(times_ms) else 0.0
     if len(times_ms) < _LEAST or span <= 0.0:
@@ -351,7 +371,10 @@ def find_loop_by_overlap(times_ms: Floats, durations_ms: Floats, failing: float 
 
 
 def find_loop_by_evenness(times_ms: Floats) -> Loop | None:
-    """Find a closed loop from the times of commits alone; None if the commit counts vary as much as for random arrivals."""
+    """Find a closed loop from the times of commits alone.
+
+    Return None for too few commits, or if the number of commits per period varies as much as with Poisson arrivals.
+    """
     if len(times_ms) < 2 * _LEAST or _evenness(times_ms) is None:
         return None
     per_s = 1e3 * len(times_ms) / float(times_ms[-1] - times_ms[0])
@@ -361,7 +384,7 @@ def find_loop_by_evenness(times_ms: Floats) -> Loop | None:
 
 
 def most_at_once(starts_ms: Floats, ends_ms: Floats) -> int:
-    """Return the maximum number of overlapping intervals; adjacent intervals do not overlap."""
+    """Return the maximum number of intervals that overlap; an interval does not overlap with one that starts when it ends."""
     moments = np.concatenate([ends_ms, starts_ms])
     steps = np.concatenate([np.full(len(ends_ms), -1), np.full(len(starts_ms), 1)])
     order = np.lexsort((steps, moments))
@@ -369,7 +392,7 @@ def most_at_once(starts_ms: Floats, ends_ms: Floats) -> int:
 
 
 def _most_clients(observed: int, busy: float, looks: float) -> int:
-    """Return the maximum number of clients of which at most ``observed`` are in flight at once with a probability of 5%."""
+    """Return the largest number of writers that has at most ``observed`` commits in flight with a probability of 5%."""
     found = observed
     for clients in range(observed + 1, _MOST_CLIENTS + 1):
         share = min(busy / clients, 1.0)
@@ -380,7 +403,7 @@ def _most_clients(observed: int, busy: float, looks: float) -> int:
 
 
 def _dispersion(times_ms: Floats, commits: float) -> float | None:
-    """Return variance / mean of the number of commits per time interval; None with fewer than 5 intervals."""
+    """Return the variance of the number of commits per period, divided by its mean; None with fewer than 5 periods."""
     width = commits * float(times_ms[-1] - times_ms[0]) / len(times_ms)
     edges = np.arange(times_ms[0], times_ms[-1] + 1e-6, width) if width > 0.0 else np.zeros(0)
     if len(edges) < 6:
@@ -390,7 +413,7 @@ def _dispersion(times_ms: Floats, commits: float) -> float | None:
 
 
 def _evenness(times_ms: Floats) -> float | None:
-    """Return the dispersion over long time intervals, if it is far below the dispersion of random arrivals."""
+    """Return the dispersion over long periods if it is significantly below the dispersion of Poisson arrivals; otherwise None."""
     found = _dispersion(times_ms, _WINDOW)
     stretches = len(times_ms) / _WINDOW - 1.0
     if found is None or found > _EVEN or stats.chi2.cdf(stretches * found, stretches) > 1e-4:
@@ -399,13 +422,16 @@ def _evenness(times_ms: Floats) -> float | None:
 
 
 def _by_short_windows(times_ms: Floats) -> int:
-    """Estimate the number of writers if no writer commits twice within a mean interval, so that dispersion is 1 - 1 / writers."""
+    """Estimate the number of writers: if none commits twice per period, the dispersion is 1 - 1 / writers."""
     found = _dispersion(times_ms, 1.0)
     return 1 if found is None else min(max(round(1.0 / max(1.0 - found, 1.0 / _MOST_CLIENTS)), 1), _MOST_CLIENTS)
 
 
 def _think_variation(times_ms: Floats, durations_ms: Floats, clients: int, cycle_ms: float, commit_ms: float) -> float:
-    """Estimate the variation of think times: directly for one writer, from counts over long time intervals for several."""
+    """Estimate the coefficient of variation of think times.
+
+    The estimate uses the pauses between commits for one writer, and the number of commits per period for several writers.
+    """
     think = max(cycle_ms - commit_ms, 0.0)
     if think <= 0.0:
         return 0.0

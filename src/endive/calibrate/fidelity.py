@@ -1,4 +1,4 @@
-"""Compare a model with observations: attempts, durations, gaps between commits, and empty slots of periodic jobs."""
+"""Compare observed commits with the model: attempts, durations, time between commits, and missing commits of periodic jobs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from endive.workload.arrivals import PERIODIC_JOB
 Verdict = Literal["close", "not close", "cannot tell"]
 
 CLOSE = 0.15
-"""Maximum relative deviation of a model that counts as close."""
+"""Maximum relative difference between close values."""
 CLOSE_POINTS = 0.05
-"""Maximum deviation of a proportion that counts as close."""
+"""Maximum absolute difference between close fractions."""
 _LEAST = 20
 """Minimum number of observations for a comparison."""
 _RESAMPLES = 400
@@ -39,12 +39,12 @@ SNAPSHOT_OPERATIONS = {
     "rewrite_files": "replace",
     "delete": "delete",
 }
-"""Snapshot operation of Iceberg, by operation of the simulator."""
+"""Iceberg's snapshot operation for each operation of the model."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Observed and simulated value of a metric for one snapshot operation."""
+    """Metric of a snapshot operation, with its observed and its simulated value."""
 
     measure: str
     operation: str
@@ -54,7 +54,7 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """Simulated value divided by the observed one."""
+        """Simulated value divided by the observed value."""
         return self.simulated.mean / self.observed.mean if self.observed.mean else math.nan
 
 
@@ -71,9 +71,9 @@ _DURATIONS = (_FIRST, _P50, _P95)
 
 
 def list_start_keys(history: History, table: Mapping[str, object]) -> dict[str, int]:
-    """Return the keys that set a model's table to its state at the start of a history.
+    """Return the configuration keys that set the table to its state at the start of a history.
 
-    No keys are returned if the table of the configuration differs from the imported table.
+    Return no keys if the table of the configuration is not the imported table.
     """
     then = history.manifests_at_start()
     as_imported = all(table.get(key) == getattr(history.state, key) for key in then)
@@ -81,7 +81,7 @@ def list_start_keys(history: History, table: Mapping[str, object]) -> dict[str, 
 
 
 def compare_reports(reports: Sequence[CommitReport], rows: pd.DataFrame) -> list[Comparison]:
-    """Compare attempts and durations by operation, with the rows of several seeds."""
+    """Compare the attempts and durations of commit reports with simulated rows of several seeds, for each snapshot operation."""
     made = []
     for operation in sorted({report.operation for report in reports}):
         own = [report for report in reports if report.operation == operation]
@@ -107,7 +107,7 @@ def compare_reports(reports: Sequence[CommitReport], rows: pd.DataFrame) -> list
 
 
 def compare_history(history: History, rows: pd.DataFrame) -> list[Comparison]:
-    """Compare the gaps between commits, over all operations and by operation."""
+    """Compare the time between commits with simulated rows, for all commits and for each snapshot operation."""
     made = []
     operations = sorted({commit.operation for commit in history.commits})
     for operation in ["", *(operations if len(operations) > 1 else [])]:
@@ -125,9 +125,9 @@ def compare_history(history: History, rows: pd.DataFrame) -> list[Comparison]:
 
 
 def compare_failures(history: History, rows: pd.DataFrame) -> list[Comparison]:
-    """Compare the empty slots of periodic jobs with the operations that fail in the model.
+    """Compare the fraction of scheduled commits that are missing with the fraction of simulated transactions that abort.
 
-    An operation is compared only if all of its classes are periodic; otherwise, the expected number of commits is unknown.
+    Only operations whose classes are all periodic are compared, because only they have a known number of scheduled commits.
     """
     if len(history.commits) < 2 or history.span_ms <= 0:
         return []
@@ -151,7 +151,7 @@ def compare_failures(history: History, rows: pd.DataFrame) -> list[Comparison]:
 
 
 def explain(comparisons: Sequence[Comparison]) -> list[str]:
-    """Return likely explanations of the differences, the likeliest first."""
+    """Return likely causes of the differences, the most likely first."""
     off = {(each.measure, each.ratio > 1.0) for each in comparisons if each.verdict == "not close"}
     measures = {measure for measure, _ in off}
     found = []
@@ -187,7 +187,7 @@ def explain(comparisons: Sequence[Comparison]) -> list[str]:
 def correct_verdicts(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """Correct the verdicts for multiple comparisons, because one of 20 metrics deviates by chance.
 
-    Half widths of intervals are multiplied by the ratio of normal quantiles (Bonferroni).
+    The correction multiplies the half widths of intervals by a ratio of normal quantiles (Bonferroni).
     """
     if len(comparisons) < 2:
         return list(comparisons)
@@ -199,7 +199,7 @@ def correct_verdicts(comparisons: Sequence[Comparison]) -> list[Comparison]:
 
 
 def combine_verdicts(comparisons: Sequence[Comparison]) -> Verdict:
-    """Return the verdict on a model: not close if any metric is not close, otherwise close if at least one metric is close."""
+    """Return the verdict on a model: not close if one metric is not close, otherwise close if at least one metric is close."""
     verdicts = {each.verdict for each in comparisons}
     if "not close" in verdicts:
         return "not close"
@@ -225,7 +225,7 @@ def _variation(x: Floats) -> float:
 
 
 def _bootstrap(x: Floats, value: Callable[[Floats], float]) -> Estimate:
-    """Estimate a value with its interval by a block bootstrap, because neighboring values are correlated."""
+    """Estimate a statistic with its 95% interval by a block bootstrap, because consecutive commits are correlated."""
     rng = np.random.default_rng(5)
     block = max(1, round(len(x) ** (1.0 / 3.0)))
     starts = rng.integers(0, len(x), (_RESAMPLES, math.ceil(len(x) / block)))
@@ -252,10 +252,15 @@ def judge_estimates(
     wider: float = 1.0,
     together: Callable[[float, float], float] = math.hypot,
 ) -> Verdict:
-    """Return the verdict on two estimates: close if the means differ by at most ``close``, not close if they differ significantly.
+    """Return whether two estimates are close, differ significantly, or are too uncertain for a verdict.
 
-    The half widths of both intervals, on the sides that face each other, are combined by ``together`` and multiplied by ``wider``.
-    The half widths of failures are added, because failures are clustered, which the slots of a single history do not show.
+    Args:
+        observed: Observed value.
+        simulated: Simulated value.
+        close: Maximum difference of close values.
+        wider: Factor on the half widths of both intervals.
+        together: Function that combines the two half widths. Those of failures are added, because failures are clustered, which
+            a single history does not show.
     """
     low, high = sorted((observed, simulated), key=lambda each: each.mean)
     difference = high.mean - low.mean

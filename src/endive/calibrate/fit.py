@@ -26,13 +26,13 @@ _MOST_FOR_EM = 20_000
 
 
 class Family(ABC):
-    """A fitted distribution with its parameters."""
+    """Fitted latency distribution with its parameters."""
 
     name: str
 
     @abstractmethod
     def quantile(self, p: Floats) -> Floats:
-        """Return the quantiles at probabilities."""
+        """Return the latencies at probabilities, in ms."""
 
     @abstractmethod
     def keys(self) -> dict[str, Any]:
@@ -40,7 +40,7 @@ class Family(ABC):
 
 
 def _log_normal_density(y: Floats, mu: float, sigma: float) -> Floats:
-    """Return the log-density of ln x for a normal ln x, without the factor 1/x."""
+    """Return the log-density of a normal distribution."""
     z = (y - mu) / sigma
     return -0.5 * (z * z + _LOG_2PI) - math.log(sigma)
 
@@ -56,7 +56,7 @@ class Lognormal(Family):
 
     @classmethod
     def fitted(cls, x: Floats) -> Lognormal:
-        """Fit by the moments of the logarithm."""
+        """Fit the mean and the standard deviation of the logarithm."""
         y = np.log(x)
         return cls(float(y.mean()), max(float(y.std()), _LEAST_SIGMA))
 
@@ -66,7 +66,7 @@ class Lognormal(Family):
         return float((_log_normal_density(y, self.mu, self.sigma) - y).sum())
 
     def quantile(self, p: Floats) -> Floats:
-        """Return exp(mu + sigma z)."""
+        """Return exp(mu + sigma z), where z is the quantile of the standard normal distribution."""
         return np.asarray(np.exp(self.mu + self.sigma * special.ndtri(p)))
 
     def keys(self) -> dict[str, float]:
@@ -85,7 +85,7 @@ class ShiftedLognormal(Family):
 
     @classmethod
     def fitted(cls, x: Floats) -> ShiftedLognormal:
-        """Search the shift at a distance below the smallest value, because the likelihood is unbounded at that value."""
+        """Fit the shift by maximum likelihood, at a distance below the smallest value, where the likelihood is unbounded."""
         least, median = float(x.min()), float(np.median(x))
         highest = max(least - 0.01 * (median - least), 0.0)
 
@@ -108,7 +108,7 @@ class ShiftedLognormal(Family):
         return self.above.log_likelihood(above)
 
     def quantile(self, p: Floats) -> Floats:
-        """Return shift + exp(mu + sigma z)."""
+        """Return the shift plus the quantile of the lognormal distribution."""
         return np.asarray(self.shift + self.above.quantile(p))
 
     def keys(self) -> dict[str, float]:
@@ -132,7 +132,7 @@ class Gamma(Family):
 
     @classmethod
     def fitted(cls, x: Floats) -> Gamma:
-        """Solve ln k - digamma(k) = ln(mean) - mean(ln)."""
+        """Fit the shape k by maximum likelihood: ln k - digamma(k) = ln(mean) - mean(ln)."""
         mean = float(x.mean())
         gap = max(math.log(mean) - float(np.log(x).mean()), 1e-9)
         if gap < 1e-5:
@@ -158,7 +158,7 @@ class Gamma(Family):
 
 @dataclass(frozen=True)
 class Mixture(Family):
-    """Mixture of two lognormals; the second has the smaller weight."""
+    """Mixture of two lognormal distributions; the second has the smaller weight."""
 
     mu: float
     sigma: float
@@ -170,7 +170,7 @@ class Mixture(Family):
 
     @classmethod
     def fitted(cls, x: Floats) -> Mixture:
-        """Fit by expectation maximization from several starts, and return the likeliest result."""
+        """Fit by expectation maximization from several starting points, and return the result with the highest likelihood."""
         y = np.sort(np.log(x))
         if len(y) > _MOST_FOR_EM:
             y = y[:: len(y) // _MOST_FOR_EM + 1]
@@ -188,7 +188,7 @@ class Mixture(Family):
         return float((np.logaddexp(first, second) - y).sum())
 
     def quantile(self, p: Floats) -> Floats:
-        """Bisect between the quantiles of the two lognormals."""
+        """Find the quantile by bisection between the quantiles of the two lognormal distributions."""
         z = special.ndtri(np.asarray(p, np.float64))
         one, two = self.mu + self.sigma * z, self.second_mu + self.second_sigma * z
         low, high = np.minimum(one, two), np.maximum(one, two)
@@ -200,7 +200,7 @@ class Mixture(Family):
         return np.asarray(np.exp((low + high) / 2.0))
 
     def keys(self) -> dict[str, float]:
-        """Return median_ms and sigma of both lognormals, and the weight of the second."""
+        """Return median_ms and sigma of both distributions, and the weight of the second."""
         return {
             "median_ms": math.exp(self.mu),
             "sigma": self.sigma,
@@ -211,7 +211,10 @@ class Mixture(Family):
 
 
 def _expectation_maximization(y: Floats, split: float) -> tuple[float, float, float, float, float, float]:
-    """Fit a mixture of two normals, starting with the sample split at a quantile; return its parameters and log-likelihood."""
+    """Fit a mixture of two normal distributions, and return its parameters and log-likelihood.
+
+    The iteration starts with the sample split at the quantile ``split``.
+    """
     least = max(0.02 * float(y.std()), _LEAST_SIGMA)
     cut = max(int(split * len(y)), 2)
     m1, s1 = float(y[:cut].mean()), max(float(y[:cut].std()), least)
@@ -247,7 +250,7 @@ _GRID = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.
 
 @dataclass(frozen=True)
 class Empirical(Family):
-    """Quantiles of the sample, with a lognormal tail as steep as the slowest 5% of the sample."""
+    """Measured quantiles, with a lognormal tail that is fitted to the slowest 5% of the sample."""
 
     probabilities: tuple[float, ...]
     quantiles_ms: tuple[float, ...]
@@ -255,7 +258,7 @@ class Empirical(Family):
 
     @classmethod
     def fitted(cls, x: Floats) -> Empirical:
-        """Compute the quantiles that the sample supports."""
+        """Compute the quantiles for which the sample is large enough."""
         n = len(x)
         inner = [p for p in _GRID if 2.0 / n <= p <= 1.0 - 2.0 / n] or [0.25, 0.5, 0.75]
         values = list(np.quantile(x, inner))
@@ -268,7 +271,7 @@ class Empirical(Family):
         return cls(tuple(probabilities), tuple(float(value) for value in np.maximum.accumulate(values)))
 
     def quantile(self, p: Floats) -> Floats:
-        """Interpolate the logarithm over normal scores, and extrapolate beyond the ends."""
+        """Interpolate between the measured quantiles, and extrapolate beyond them, on a lognormal scale."""
         scores, logs, z = special.ndtri(self.probabilities), np.log(self.quantiles_ms), special.ndtri(np.asarray(p, np.float64))
         inner = np.interp(z, scores, logs)
         above = logs[-1] + (logs[-1] - logs[-2]) / (scores[-1] - scores[-2]) * (z - scores[-1])
@@ -287,8 +290,12 @@ class Empirical(Family):
 class Fit:
     """Fitted latency distribution of an operation.
 
-    ``family`` is the distribution for an object of size 0. ``growth_per_mib`` is the fraction of the median that each MiB adds, 0
-    without a size term. ``scores`` are the held-out AICs of the candidates; lower is better. ``warnings`` lists uncertainties.
+    Attributes:
+        sample: Measured latencies.
+        family: Distribution for an object of size 0.
+        growth_per_mib: Increase of the median per MiB, as a fraction of the median; 0 if the latency does not depend on the size.
+        scores: AIC of each candidate on held-out values; lower is better.
+        warnings: Reasons why the fit is uncertain.
     """
 
     sample: Sample
@@ -299,16 +306,16 @@ class Fit:
 
     @property
     def at_no_size(self) -> Floats:
-        """Sample without the effect of sizes."""
+        """Latencies of the sample, scaled to objects of size 0, in ms."""
         return _unsized(self.sample, self.growth_per_mib)
 
     @property
     def per_mib_ms(self) -> float:
-        """Increase of the median per MiB."""
+        """Increase of the median latency per MiB, in ms."""
         return self.growth_per_mib * float(self.family.quantile(np.array([0.5]))[0])
 
     def keys(self) -> dict[str, Any]:
-        """Return the keys of a profile for this distribution."""
+        """Return the keys of the fitted distribution in a latency profile."""
         keys = self.family.keys()
         if self.growth_per_mib <= 0.0:
             return keys
@@ -318,7 +325,7 @@ class Fit:
 
 
 def fit_sample(sample: Sample) -> Fit:
-    """Choose and fit a distribution."""
+    """Choose the distribution that fits the latencies of an operation best, and fit its parameters."""
     x = sample.latencies_ms
     warnings = list(_warnings(sample))
     if len(x) < LEAST or float(x.max()) == float(x.min()):
@@ -351,7 +358,7 @@ def fit_sample(sample: Sample) -> Fit:
 
 
 def quantile_interval(x: Floats, p: float) -> tuple[float, float] | None:
-    """Return a 95% interval of a quantile from order statistics; None if too few values lie beyond it."""
+    """Return the 95% confidence interval of a quantile, from order statistics; None for too small a sample."""
     n = len(x)
     if n * min(p, 1.0 - p) < 5.0:
         return None
@@ -361,7 +368,7 @@ def quantile_interval(x: Floats, p: float) -> tuple[float, float] | None:
 
 
 def _held_out(n: int) -> Flags:
-    """Return the indices of the held-out quarter, which is spread over the sample and the same in every call."""
+    """Return which quarter of a sample is held out; the random choice is the same in every call."""
     held = np.zeros(n, np.bool_)
     held[np.random.default_rng(13).permutation(n)[: max(n // 4, 1)]] = True
     return held
@@ -374,7 +381,7 @@ def _unsized(sample: Sample, growth: float) -> Floats:
 
 
 def _growth(sample: Sample) -> tuple[float, bool]:
-    """Fit the fraction of the median that each MiB adds, and return whether sizes differ enough for this fit."""
+    """Return the increase of the median per MiB, as a fraction, and whether the sizes differ enough to fit this increase."""
     sizes = sample.sizes_bytes
     if sizes is None or float(sizes.max()) <= 1.5 * float(sizes.min()) + 1024.0:
         return 0.0, False
@@ -390,7 +397,7 @@ def _growth(sample: Sample) -> tuple[float, bool]:
 
 
 def _missed(family: Family, x: Floats) -> str:
-    """Return the quantiles at which the family deviates significantly and by a relevant amount."""
+    """Return the percentiles at which the distribution lies more than 3% (p99: 10%) outside the confidence interval."""
     missed = []
     for p, value in zip(_CHECKED, family.quantile(_CHECKED), strict=True):
         interval = quantile_interval(x, float(p))

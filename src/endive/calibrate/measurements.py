@@ -43,7 +43,10 @@ _STATUS = ("status", "status_code", "code", "outcome", "result")
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns of a measurement, and the unit of its latency. ``guessed`` describes the inferred choices."""
+    """Columns of a file of measurements, and the unit of its latencies.
+
+    ``guessed`` describes the columns that were recognized by name.
+    """
 
     operation: str | None
     latency: str
@@ -54,7 +57,11 @@ class Columns:
 
 
 def read_rows(path: Path) -> pa.Table:
-    """Read CSV, Parquet or JSON lines, by file extension (``.gz`` is supported for text). Raises InputError."""
+    """Read a table from a CSV, Parquet or JSON lines file; text files may be compressed with gzip.
+
+    Raises:
+        InputError: If the file cannot be read.
+    """
     name = path.name.lower().removesuffix(".gz")
     if not name.endswith((*_PARQUET, *_JSON, *_TEXT)):
         raise InputError(f"{path}: unsupported file type; supported are .csv, .tsv and .jsonl (also .gz), and .parquet")
@@ -84,8 +91,15 @@ def _read_rows(path: Path, name: str) -> pa.Table:
 
 
 def find_columns(names: Sequence[str], where: str, given: Mapping[str, str | None]) -> Columns:
-    """Find the columns of a measurement among ``names``. Raises InputError if a column
-    cannot be found. ``given`` columns (operation, latency, size, status) and the ``given`` unit take precedence.
+    """Find the columns of a file of measurements by name.
+
+    Args:
+        names: Columns of the file.
+        where: File, for error messages.
+        given: Columns and unit that the user has set; the keys are ``operation``, ``latency``, ``size``, ``status`` and ``unit``.
+
+    Raises:
+        InputError: If the latency column or its unit is not found.
     """
     unit = given.get("unit")
     for key, column in given.items():
@@ -112,13 +126,13 @@ def find_columns(names: Sequence[str], where: str, given: Mapping[str, str | Non
 
 
 def unit_of(name: str) -> str | None:
-    """Return the unit that the name of a column ends with, or None."""
+    """Return the unit in the name of a column, such as ``ms`` for ``latency_ms``; None without a unit."""
     words = _words(name)
     return _UNIT_NAMES.get(words[-1]) if words else None
 
 
 def _latency_column(names: Sequence[str]) -> str | None:
-    """Return the column named like a latency; columns with a unit take precedence."""
+    """Return the column with the name of a latency; a name with a unit takes precedence."""
     like = [name for stem in _LATENCY for name in names if stem in "_".join(_words(name)) and "stamp" not in name.lower()]
     with_unit = [name for name in like if unit_of(name)]
     bare_unit = [name for name in names if name.lower() in ("ms", "us", "ns", "millis", "micros")]
@@ -131,13 +145,17 @@ def _first(names: Sequence[str], candidates: Sequence[str], taken: set[str]) -> 
 
 
 def _words(name: str) -> list[str]:
-    """Split a name into words: ``responseTimeMs`` and ``response-time_ms`` are equal."""
+    """Return the words of a column name: ``responseTimeMs`` and ``response-time_ms`` have the same words."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     return [word for word in re.split(r"[^a-z0-9µ]+", spaced.lower()) if word]
 
 
 def numbers(table: pa.Table, column: str, where: str) -> list[float | None]:
-    """Return a column as numbers. Raises InputError with the row of other text."""
+    """Return the values of a column as numbers, or None for empty cells.
+
+    Raises:
+        InputError: If a cell contains other text; the message contains its row.
+    """
     values: list[Any] = table.column(column).to_pylist()
     made: list[float | None] = []
     for row, value in enumerate(values, 1):
@@ -167,7 +185,7 @@ _FAILED = {"cas": "failed_cas", "append": "failed_append"}
 
 @dataclass(frozen=True)
 class Sample:
-    """Latencies of one operation in the order of measurement, with ``sizes_bytes`` if known."""
+    """Measured latencies of one operation in the order of measurement, with the sizes of the objects if they are known."""
 
     operation: str
     latencies_ms: Floats
@@ -176,7 +194,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Measurements:
-    """Content of measurement files. ``notes`` lists guesses and omissions."""
+    """Latencies in a set of files, by operation; ``notes`` lists inferred columns and ignored rows."""
 
     samples: tuple[Sample, ...]
     notes: tuple[str, ...]
@@ -191,9 +209,14 @@ def read_measurements(
 ) -> Measurements:
     """Read latencies from files.
 
-    ``columns`` sets the columns (operation, latency, size, status) and the unit, which are otherwise inferred; ``operation``
-    is the operation of all rows if no column contains it; ``renamed`` maps names in the files to those of ``OPERATIONS``.
-    Raises InputError.
+    Args:
+        paths: Files of measurements.
+        columns: Names of the columns ``operation``, ``latency``, ``size`` and ``status``, and the ``unit``; None infers a column.
+        operation: Operation of all rows; None if a column contains the operation.
+        renamed: Operation of the simulator for names in the files.
+
+    Raises:
+        InputError: If a file cannot be read, or contains no latencies.
     """
     by_operation: dict[str, list[tuple[float, float | None]]] = {}
     notes: list[str] = []
@@ -225,7 +248,7 @@ def _collect(
     operation: str | None,
     renamed: Mapping[str, str],
 ) -> int:
-    """Add the rows of a file; return the number of skipped rows."""
+    """Add the rows of a file to the latencies by operation; return the number of ignored rows."""
     latencies = numbers(table, columns.latency, where)
     sizes = numbers(table, columns.size, where) if columns.size else [None] * table.num_rows
     names, statuses = _texts(table, columns.operation), _texts(table, columns.status)
@@ -254,7 +277,7 @@ def _texts(table: pa.Table, column: str | None) -> list[str]:
 
 
 def _with_status(operation: str, status: str) -> str | None:
-    """Return the operation for an outcome: a failed condition is a separate operation, an error has no operation."""
+    """Return the measured operation; a rejected conditional write is an operation of its own, and a failed request is None."""
     word = status.strip().lower()
     if any(mark in word for mark in _REFUSED):
         return _FAILED.get(operation, operation if operation in _FAILED.values() else None)
@@ -266,7 +289,11 @@ def _with_status(operation: str, status: str) -> str | None:
 
 
 def operation_of(name: str, where: str, renamed: Mapping[str, str]) -> str:
-    """Return the operation with a name. Raises InputError for an unknown name."""
+    """Return the operation of the simulator for a name in a file, such as ``read`` for ``GetObject``.
+
+    Raises:
+        InputError: If the name is unknown.
+    """
     if name in renamed:
         if renamed[name] not in OPERATIONS:
             raise InputError(f"--rename {name}={renamed[name]}: unknown operation; allowed: {', '.join(OPERATIONS)}")
@@ -285,7 +312,7 @@ _MOST_ATTEMPTS = 10**6
 
 @dataclass(frozen=True)
 class CommitReport:
-    """A client's report of a successful commit: its attempts and its duration."""
+    """Metrics report of an Iceberg client about a successful commit: snapshot, operation, attempts and duration."""
 
     snapshot_id: int | None
     operation: str
@@ -294,7 +321,11 @@ class CommitReport:
 
 
 def read_reports(path: Path) -> tuple[CommitReport, ...]:
-    """Read commit reports and skip reports of other kinds. Raises InputError."""
+    """Read the commit reports in a file of JSON lines; reports of other kinds are ignored.
+
+    Raises:
+        InputError: If the file cannot be read, or contains no commit report.
+    """
     try:
         content = read_content(path, _MOST_REPORT_BYTES)
         text = (unpacked(content, _MOST_REPORT_BYTES) if content[:2] == b"\x1f\x8b" else content).decode()

@@ -1,4 +1,7 @@
-"""Group commits of a history into workload classes by operation, engine, application and size."""
+"""Group the commits of a table's history into workload classes, and make assumptions about facts that the history lacks.
+
+Commits of a class have the same operation, engine and application, and add similar numbers of files.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +33,9 @@ from endive.transaction.paths import ICEBERG, PYICEBERG
 from endive.workload.arrivals import CLOSED_LOOP, INTER_ARRIVAL, PERIODIC_JOB
 
 _LEAST = 8
-"""Minimum number of commits in each group of a split."""
+"""Minimum number of commits of a workload class."""
 _GAP = 8.0
-"""Minimum gap (ratio) in the numbers of added files that separates two kinds of jobs."""
+"""Minimum ratio between the numbers of files that large and small commits add."""
 _MOST_FAILED = 0.97
 """Maximum assumed fraction of failed operations."""
 _JAVA_ENGINES = ("spark", "flink", "trino", "hive", "presto", "dremio", "impala", "kafka")
@@ -40,33 +43,33 @@ _JAVA_ENGINES = ("spark", "flink", "trino", "hive", "presto", "dremio", "impala"
 
 @dataclass(frozen=True)
 class ObservedClass:
-    """Commits of one kind, with the corresponding operation of the simulator."""
+    """Workload class of a table's history: its commits, its arrivals, and the operation that represents them in the model."""
 
     name: str
     operation: str
     commits: tuple[Commit, ...]
     process: Process
     partitions: float | None
-    """Mean number of partitions that a commit changes; None if no summary contains it."""
+    """Mean number of partitions that a commit changes; None if no snapshot summary contains this number."""
     delete_files: str | None = None
     """Kind of delete files of a row delta."""
     guessed: str = ""
-    """Reason for the choice of the operation if the history does not record it."""
+    """Remark for users if the operation is uncertain; otherwise empty."""
     loop: Loop | None = None
-    """Closed loop of writers that wait for their commits; None if no loop was detected."""
+    """Closed loop of the writers; None without evidence of a closed loop."""
     client: str = ICEBERG.name
-    """Commit path of the library that made the commits."""
+    """Commit path of the client library."""
     isolation: str | None = None
-    """Isolation level, if the writer determines it."""
+    """Isolation level, if the engine determines it; otherwise None."""
 
     @property
     def validates(self) -> bool:
-        """True if the operation validates concurrent commits."""
+        """True if the operation checks concurrent commits for conflicts."""
         return self.operation in VALIDATING and self.isolation != "none"
 
 
 def client_of(history: History) -> tuple[str, str]:
-    """Return the commit path of the clients that wrote a history, and the reason for this choice."""
+    """Return the commit path of the clients that wrote a table, and the reason for this choice."""
     if history.client is not None:
         makers = Counter(commit.engine for commit in history.commits)
         named = ", ".join(f"{maker} ({count:,} commits)" for maker, count in makers.most_common(5))
@@ -90,9 +93,9 @@ def client_of(history: History) -> tuple[str, str]:
 
 
 def _nameless(history: History) -> set[int]:
-    """Return the snapshots without a library name that follow the first snapshot with a name.
+    """Return the snapshots whose summaries do not name a library, although an earlier summary does.
 
-    Earlier snapshots are left out, because old releases of the Java library write no name.
+    Summaries before the first name do not count, because old releases of Iceberg's Java library write no name.
     """
     named = [commit.timestamp_ms for commit in history.commits if _names_java(commit)]
     since = min(named, default=math.inf)
@@ -100,7 +103,7 @@ def _nameless(history: History) -> set[int]:
 
 
 def _names_java(commit: Commit) -> bool:
-    """Return whether a summary contains the name of Iceberg's Java library."""
+    """Return whether a snapshot summary indicates Iceberg's Java library."""
     known = bool(commit.engine) or "iceberg-version" in commit.summary or "manifests-created" in commit.summary
     return known and not _names_pyiceberg(commit)
 
@@ -112,9 +115,14 @@ def _names_pyiceberg(commit: Commit) -> bool:
 def observe_classes(
     history: History, start_ms: float, client: str, reports: Sequence[CommitReport] = (), *, split_clients: bool = True
 ) -> list[ObservedClass]:
-    """Group the commits of a history, with their reports, into classes; times count from ``start_ms``.
+    """Group the commits of a history into workload classes.
 
-    ``split_clients``: commits without a library name form separate classes on PyIceberg's path, if other commits have a name.
+    Args:
+        history: History of the table.
+        start_ms: Time that corresponds to time 0 of the simulation.
+        client: Commit path of the client that wrote the table.
+        reports: Commit reports of the table.
+        split_clients: Put commits whose summaries name no library into classes of PyIceberg, if other summaries name a library.
     """
     known = {report.snapshot_id: report for report in reports}
     retries = history.properties.get("commit.retry.num-retries", "")
@@ -138,7 +146,10 @@ def observe_classes(
 
 
 def _durations_ms(commits: Sequence[Commit], reports: Sequence[CommitReport]) -> Floats | None:
-    """Return the duration of each commit, or the median for commits without a report; None if half of them have no report."""
+    """Return the duration of each commit, or the median duration for a commit without a report.
+
+    Return None if more than half of the commits have no report.
+    """
     if not commits or 2 * len(reports) < len(commits):
         return None
     known = {report.snapshot_id: report.duration_ms for report in reports}
@@ -147,7 +158,7 @@ def _durations_ms(commits: Sequence[Commit], reports: Sequence[CommitReport]) ->
 
 
 def _by_application(commits: list[Commit]) -> list[tuple[str, list[Commit]]]:
-    """Split commits by job, if a few jobs commit repeatedly; jobs with a single commit form one group."""
+    """Split commits by application, if each application made several commits."""
     names = Counter(commit.application for commit in commits)
     if len(names) < 2 or any(count < _LEAST for count in names.values()):
         return [("", commits)]
@@ -155,7 +166,7 @@ def _by_application(commits: list[Commit]) -> list[tuple[str, list[Commit]]]:
 
 
 def _by_added_files(commits: list[Commit]) -> list[tuple[str, list[Commit]]]:
-    """Split commits at a large gap in the numbers of added files."""
+    """Split commits into small and large ones, if a wide gap separates the numbers of added files."""
     added = [commit.count("added-data-files", "added-delete-files") or 0 for commit in commits]
     ordered = np.sort(np.maximum(np.array(added, np.float64), 1.0))
     if len(ordered) < 2 * _LEAST:
@@ -201,11 +212,11 @@ def _observed(
 
 
 def estimate_failing_share(attempts: Sequence[int], most: int) -> float:
-    """Estimate the fraction of operations that exhausted their attempts, if each attempt fails with the same probability.
+    """Estimate the fraction of operations that fail after ``most`` attempts, from the attempts of successful operations.
 
-    Only successes are reported, so the number of attempts has a geometric distribution truncated at ``most``. The fraction is the
-    posterior mean for a uniform prior of the failure probability of an attempt, so that a dozen reports with many attempts do not
-    imply that nearly all operations fail.
+    Each attempt is assumed to fail with the same probability, so the attempts of successful operations have a truncated geometric
+    distribution. The result is the posterior mean for a uniform prior of this probability. With a dozen reports of many attempts,
+    it is therefore well below 1.
     """
     if not attempts:
         return 0.0
@@ -217,15 +228,15 @@ def estimate_failing_share(attempts: Sequence[int], most: int) -> float:
 
 
 def _is_streaming_upsert(commits: Sequence[Commit], deletes: str | None) -> bool:
-    """Return whether a sink of Flink or Kafka Connect, which does not validate, made these row deltas.
+    """Return whether streaming sinks (Flink, Kafka Connect) made these row deltas; they do not validate concurrent commits.
 
-    No other engine writes equality deletes.
+    Only streaming sinks write equality deletes.
     """
     return deletes == "equality" or all("flink" in commit.engine or "kafka" in commit.engine for commit in commits)
 
 
 def _operation(commits: Sequence[Commit], client: str) -> tuple[str, str | None, str]:
-    """Return the simulator's operation, its kind of delete files, and the reason for a guess."""
+    """Return the operation of the model, the kind of delete files, and a remark if the operation is uncertain."""
     first, known = commits[0].operation or "", find_path(client).operations
     deletes = _deletes_with(commits)
     if first == "replace":
@@ -258,12 +269,12 @@ def _deletes_with(commits: Sequence[Commit]) -> str | None:
 
 Tree = dict[str, Any]
 STORE_SCALE = "store_scale"
-"""Factor on all latencies of the object store; used in ranges; it is not a key of the file."""
+"""Name of the factor on all latencies of the object store in the ranges of assumptions; not a configuration key."""
 
 
 @dataclass(frozen=True)
 class Assumption:
-    """An assumption. ``low`` and ``high`` are the configuration keys at the ends of the range."""
+    """Assumption about a fact that the history lacks, with the configuration keys at the lower and upper end of its range."""
 
     about: str
     assumed: str
@@ -274,7 +285,7 @@ class Assumption:
 def assume(
     tree: Tree, history: History, classes: Sequence[ObservedClass], reports: Sequence[CommitReport], provider: str | None
 ) -> list[Assumption]:
-    """Add assumptions to a configuration, and return them with their ranges."""
+    """Add the assumed values to a configuration, and return the assumptions with their ranges."""
     return [
         *_appends(classes),
         _store(provider, bool(reports)),
@@ -286,7 +297,7 @@ def assume(
 
 
 def _appends(classes: Sequence[ObservedClass]) -> Iterator[Assumption]:
-    """Assume merge appends if no summary shows whether manifests were merged."""
+    """Assume that appends merge manifests, if no snapshot summary contains the number of merged manifests."""
     guessed = [cls for cls in classes if cls.operation == "merge_append" and cls.guessed]
     if guessed:
         low = {f"workload.{cls.name}.operation": "fast_append" for cls in guessed}
@@ -294,7 +305,7 @@ def _appends(classes: Sequence[ObservedClass]) -> Iterator[Assumption]:
 
 
 def _store(provider: str | None, reported: bool) -> Assumption:
-    """Assume latencies, because only reports contain them."""
+    """Assume the latencies of the object store, or their uncertainty if commit reports determine them."""
     if reported:
         text = "latency profile, scaled to the commit durations in the reports"
         return Assumption("latencies", text, {STORE_SCALE: 0.75}, {STORE_SCALE: 1.35})
@@ -303,7 +314,7 @@ def _store(provider: str | None, reported: bool) -> Assumption:
 
 
 def _failures(tree: Tree, classes: Sequence[ObservedClass], reports: Sequence[CommitReport]) -> Assumption:
-    """Assume a fraction of failed operations, from empty slots of periodic jobs and from attempts in reports."""
+    """Assume the fraction of failed operations, from missing scheduled commits and from the attempts in commit reports."""
     most_attempts = int(tree["transaction"].get("commit.retry.num-retries", 4)) + 1
     by_class = _reports_by_class(classes, reports)
     low, high = Tree(), Tree()
@@ -331,7 +342,7 @@ def _failures(tree: Tree, classes: Sequence[ObservedClass], reports: Sequence[Co
 
 
 def _reports_by_class(classes: Sequence[ObservedClass], reports: Sequence[CommitReport]) -> dict[str, list[CommitReport]]:
-    """Group reports by the class of their snapshot or, without a snapshot, of their operation."""
+    """Group commit reports by the workload class of their snapshot, or of their operation if the snapshot has expired."""
     by_snapshot = {commit.snapshot_id: cls.name for cls in classes for commit in cls.commits}
     by_operation = {commit.operation: cls.name for cls in classes for commit in cls.commits[:1]}
     found: dict[str, list[CommitReport]] = {}
@@ -343,7 +354,7 @@ def _reports_by_class(classes: Sequence[ObservedClass], reports: Sequence[Commit
 
 
 def _arrivals(tree: Tree, classes: Sequence[ObservedClass]) -> Iterator[Assumption]:
-    """Assume open or closed arrivals if the history does not distinguish them."""
+    """Assume Poisson arrivals or a closed loop, if the history fits both."""
     low, high = Tree(), Tree()
     texts = []
     for cls in classes:
@@ -368,7 +379,7 @@ def _arrivals(tree: Tree, classes: Sequence[ObservedClass]) -> Iterator[Assumpti
 
 
 def _rate(name: str, section: Tree, factor: float) -> tuple[str, Any]:
-    """Return the key that sets the rate of a class, and its value at a multiple of the rate."""
+    """Return the configuration key of the arrival rate of a class, and its value at a multiple of the rate."""
     (key, value) = next(iter(scale_arrivals(section, factor).items()))
     if isinstance(value, list):
         return f"workload.{name}.{key}", [{**step, "rate": float(f"{step['rate']:.6g}")} for step in value]
@@ -383,7 +394,7 @@ def _put(tree: Tree, key: str, value: Any) -> None:
 
 
 def _runtimes(tree: Tree, classes: Sequence[ObservedClass]) -> Iterator[Assumption]:
-    """Assume the job duration of operations that validate, which no source records."""
+    """Assume the job duration of operations that validate, because neither histories nor reports contain this duration."""
     low, high = Tree(), Tree()
     for cls in classes:
         if not cls.validates:
@@ -406,7 +417,7 @@ def _runtimes(tree: Tree, classes: Sequence[ObservedClass]) -> Iterator[Assumpti
 
 
 def _split_think(section: Tree, cls: ObservedClass, low: Tree, high: Tree) -> None:
-    """Assume a fifth of a writer's time between commits as job duration; the range is 0 to the whole time."""
+    """Assume that the job takes a fifth of the time between commits of a closed-loop writer (range: 0 to all)."""
     assert cls.loop is not None
     free_ms = cls.loop.think_ms(cls.loop.clients)
     for share, into in ((0.0, low), (1.0, high)):
@@ -418,7 +429,7 @@ def _split_think(section: Tree, cls: ObservedClass, low: Tree, high: Tree) -> No
 
 
 def _conflicts(tree: Tree, classes: Sequence[ObservedClass], history: History) -> Iterator[Assumption]:
-    """Assume how often operations change the same rows."""
+    """Assume the probability that overlapping changes are real conflicts, and the number of partitions."""
     low, high = Tree(), Tree()
     for cls in classes:
         if cls.validates:

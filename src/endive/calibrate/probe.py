@@ -1,7 +1,7 @@
-"""Measure object stores and catalogs with the requests that commits make, limited in number and time.
+"""Measure the latencies of an object store or a catalog with the requests of commits.
 
-A probe writes under a unique name, records each name before writing, and removes all objects when it ends, also after an error or
-Ctrl-C. obstore and PyIceberg read credentials from the environment; the probe never writes them.
+A probe writes objects under a unique name and removes them at its end, also after an error or Ctrl-C. It records each name before
+it writes the object. obstore and PyIceberg read the credentials from the environment; the probe never writes credentials.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MEANINGS = {
 
 @dataclass(frozen=True)
 class Measurement:
-    """One request."""
+    """Measured latency of one request."""
 
     operation: str
     size_bytes: int
@@ -50,24 +50,30 @@ class Measurement:
 
 @dataclass
 class Probe:
-    """Measurements of a probe. ``stopped`` is the reason for an early end; ``clock`` returns seconds."""
+    """Measurements of an object store or a catalog; ``stopped`` is the reason if the time limit ended the probe."""
 
     measurements: list[Measurement] = field(default_factory=list)
     stopped: str = ""
     clock: Callable[[], float] = time.perf_counter
 
     def time_request(self, operation: str, size_bytes: int, request: Callable[[], Any]) -> Any:
-        """Make a request, record its latency and return its response."""
+        """Send a request, record its latency and return its response."""
         begin = self.clock()
         response = request()
         self.measurements.append(Measurement(operation, size_bytes, 1e3 * (self.clock() - begin)))
         return response
 
     def time_rejection(self, size_bytes: int, request: Callable[[], Any], refusal: type[Exception], otherwise: str) -> None:
-        """Record the latency of a conditional request that the target must reject.
+        """Send a conditional request that must fail, and record its latency.
+
+        Args:
+            size_bytes: Size of the object.
+            request: Function that sends the request.
+            refusal: Exception that the library raises if the request fails as expected.
+            otherwise: Error message if the request succeeds.
 
         Raises:
-            InputError: If the request succeeds; ``otherwise`` is the message.
+            InputError: If the request succeeds.
         """
 
         def rejected() -> None:
@@ -78,7 +84,7 @@ class Probe:
         self.time_request("failed_cas", size_bytes, rejected)
 
     def samples(self) -> list[Sample]:
-        """Return the measurements by operation."""
+        """Return the measured latencies of each operation."""
         found = []
         for name in sorted({each.operation for each in self.measurements}):
             own = [each for each in self.measurements if each.operation == name]
@@ -88,34 +94,38 @@ class Probe:
 
 
 class Target(ABC):
-    """Object store or catalog to probe."""
+    """Object store or catalog that a probe measures."""
 
     name: str
 
     @abstractmethod
     def plan(self, count: int) -> list[str]:
-        """Describe a probe with ``count`` rounds."""
+        """Describe the requests of a probe with ``count`` rounds, for the confirmation by the user."""
 
     @abstractmethod
     def prepare(self) -> None:
-        """Create the objects that rounds need."""
+        """Create the objects or tables that all rounds use."""
 
     @abstractmethod
     def round(self, probe: Probe) -> None:
-        """Make one request of each kind."""
+        """Send one request of each kind, and record the latencies."""
 
     @abstractmethod
     def clean(self) -> list[str]:
-        """Remove all created objects; return the objects that could not be removed."""
+        """Remove everything that the probe has created; return the names of what could not be removed."""
 
 
 def run_probe(target: Target, count: int, seconds: float, clock: Callable[[], float] = time.perf_counter) -> Probe:
-    """Probe a target for a number of rounds or seconds, whichever ends first, and clean up.
+    """Measure an object store or a catalog, and remove all test objects.
 
-    ``clock`` returns seconds.
+    Args:
+        target: Object store or catalog.
+        count: Number of rounds.
+        seconds: Time limit.
+        clock: Function that returns the time in seconds.
 
     Raises:
-        InputError: If the target cannot be probed.
+        InputError: If a request fails, or test objects cannot be removed.
     """
     probe = Probe(clock=clock)
     deadline = clock() + seconds
@@ -131,7 +141,7 @@ def run_probe(target: Target, count: int, seconds: float, clock: Callable[[], fl
 
 @contextmanager
 def _cleaned(target: Target) -> Iterator[None]:
-    """Convert errors of the target to InputError, and remove all created objects at the end of the block."""
+    """Remove all test objects at the end of the block, and convert exceptions of libraries to InputError."""
     try:
         try:
             yield
@@ -146,7 +156,7 @@ def _cleaned(target: Target) -> Iterator[None]:
 
 
 def explained(error: BaseException) -> str:
-    """Return a library's error as a sentence without credentials."""
+    """Return the meaning of a library's exception in a sentence without credentials."""
     kind = type(error).__name__
     text = without_secrets(str(error).strip().splitlines()[0] if str(error).strip() else kind)[:300]
     lowered = f"{kind} {error}".lower()
@@ -155,7 +165,7 @@ def explained(error: BaseException) -> str:
 
 
 class StoreTarget(Target):
-    """Object store or directory, accessed through obstore."""
+    """Object store or local directory, which the probe accesses with obstore."""
 
     def __init__(self, url: str, sizes_bytes: Sequence[int] = SIZES_BYTES) -> None:
         self.name = without_secrets(url)
@@ -169,7 +179,7 @@ class StoreTarget(Target):
         self._round = 0
 
     def plan(self, count: int) -> list[str]:
-        """Describe the objects that the probe writes and removes."""
+        """Describe the objects that the probe writes, reads and deletes."""
         total = count * (2 * len(self._sizes) + 2)
         conditional = "created if absent" if self._local else "swapped by etag"
         sizes = ", ".join(f"{size // 1024} KiB" for size in self._sizes)
@@ -181,14 +191,14 @@ class StoreTarget(Target):
         ]
 
     def prepare(self) -> None:
-        """Write the object that is replaced by compare-and-swap."""
+        """Write the object for compare-and-swap."""
         if not self._local:
             key = self._key("pointer")
             self._pointer = self._store.put(key, b"-" * 256)
             self._written.add(key)
 
     def round(self, probe: Probe) -> None:
-        """Write and read an object of each size, and make one successful and one rejected compare-and-swap."""
+        """Write and read an object of each size, then make one successful and one rejected conditional write."""
         self._round += 1
         for size in self._sizes:
             key = self._key(f"{size}-{self._round}")
@@ -205,7 +215,7 @@ class StoreTarget(Target):
         return self._store.get(key).bytes()
 
     def _swap(self, probe: Probe) -> None:
-        """Replace the object on condition of its etag, then make a request with the old etag."""
+        """Replace an object on condition of its ETag, then send a second write with the outdated ETag."""
         from obstore.exceptions import PreconditionError
 
         put = partial(self._store.put, f"{self._folder}/pointer", mode={"e_tag": self._pointer["e_tag"]})
@@ -215,7 +225,7 @@ class StoreTarget(Target):
         probe.time_rejection(256, partial(put, b"x" * 256), PreconditionError, otherwise)
 
     def _create(self, probe: Probe) -> None:
-        """Create an object, then make a second request to create it: the equivalent of compare-and-swap in a directory."""
+        """Create an object on condition that it does not exist, then send a second write with the same condition."""
         from obstore.exceptions import AlreadyExistsError
 
         key = self._key(f"pointer-{self._round}")
@@ -226,13 +236,13 @@ class StoreTarget(Target):
         probe.time_rejection(256, partial(put, b"2" * 256), AlreadyExistsError, otherwise)
 
     def _key(self, name: str) -> str:
-        """Return a key in the folder of the probe, and record it for removal."""
+        """Record the name of a test object, and return its key."""
         key = f"{self._folder}/{name}"
         self._made.append(key)
         return key
 
     def clean(self) -> list[str]:
-        """Delete all objects that may have been written."""
+        """Delete all test objects; return the keys of the objects that could not be deleted."""
         left = []
         for key in self._made:
             try:
@@ -268,7 +278,7 @@ def _open_store(url: str) -> Any:
 
 
 class CatalogTarget(Target):
-    """Iceberg catalog, accessed through PyIceberg: loads and commits of a temporary table."""
+    """Iceberg catalog, which the probe accesses with PyIceberg by loads of and commits to a temporary table."""
 
     def __init__(self, name: str) -> None:
         self.name = f"catalog {name!r}"
@@ -280,7 +290,7 @@ class CatalogTarget(Target):
         self._round = 0
 
     def plan(self, count: int) -> list[str]:
-        """Describe the table that the probe creates and drops."""
+        """Describe the table that the probe creates, changes and drops."""
         return [
             f"creates the namespace {self._namespace} with an empty table, loads the table, and commits table properties",
             "makes commits that the catalog must reject",
@@ -288,7 +298,7 @@ class CatalogTarget(Target):
         ]
 
     def prepare(self) -> None:
-        """Create the namespace and the table."""
+        """Create a temporary namespace with a table."""
         from pyiceberg.schema import Schema
         from pyiceberg.types import LongType, NestedField
 
@@ -298,7 +308,7 @@ class CatalogTarget(Target):
         self._table = self._catalog.create_table(self._identifier, Schema(NestedField(1, "id", LongType(), required=False)))
 
     def round(self, probe: Probe) -> None:
-        """Load the table, commit to it, and make one commit that is rejected."""
+        """Load the table, commit a property, and make a commit that the catalog must reject."""
         from pyiceberg.exceptions import CommitFailedException
         from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetPropertiesUpdate
 
@@ -314,7 +324,7 @@ class CatalogTarget(Target):
         )
 
     def clean(self) -> list[str]:
-        """Drop the table, its files and the namespace."""
+        """Drop the table, its metadata files and the namespace; return the names of what could not be dropped."""
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
         left = []
@@ -333,7 +343,7 @@ class CatalogTarget(Target):
         return left
 
     def _drop_table(self) -> None:
-        """Drop the table with its metadata files; if the catalog cannot purge, delete them one by one."""
+        """Drop the table, and delete the metadata files that the catalog did not purge."""
         table = self._catalog.load_table(self._identifier)
         files = [table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)]
         try:
@@ -359,7 +369,7 @@ def _open_catalog(name: str) -> Any:
 
 
 def open_target(target: str) -> Target:
-    """Open a target by name: a URL or path is an object store, any other name a catalog of PyIceberg's configuration."""
+    """Return the object store of a URL or directory, or the catalog with this name in PyIceberg's configuration."""
     if "://" in target or "/" in target or Path(target).exists():
         return StoreTarget(target)
     return CatalogTarget(target)
@@ -372,7 +382,7 @@ _SHORTEST = 6
 
 
 def without_secrets(text: str) -> str:
-    """Remove credentials from a text: values of environment variables, user names in URLs, and signatures."""
+    """Replace credentials in a text by ``***``: secret environment variables, user names in URLs, and signatures."""
     text = _SIGNED.sub(r"\1***", _USERINFO.sub("***@", text))
     for name, value in os.environ.items():
         if len(value) >= _SHORTEST and _NAMES.search(name) and value in text and not _is_plain_address(name, value):
@@ -381,5 +391,5 @@ def without_secrets(text: str) -> str:
 
 
 def _is_plain_address(name: str, value: str) -> bool:
-    """Return whether a value is the address of a service without a user name and password."""
+    """Return whether an environment variable contains a URL without a user name."""
     return bool(re.search(r"_UR[IL]$|ENDPOINT", name)) and "@" not in value

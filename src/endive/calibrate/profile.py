@@ -1,4 +1,4 @@
-"""Write fits as a latency profile: TOML with comments on the origin and uncertainty of each number."""
+"""Write a latency profile with comments on the source and the uncertainty of each number."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ATTRIBUTES: dict[type[QuantileDistribution], dict[str, str]] = {
 
 
 def describe(fit: Fit) -> dict[str, Any]:
-    """Return an operation as plain values: counts, measured and fitted quantiles, intervals, candidates."""
+    """Return a fit for JSON: number of values, percentiles, confidence intervals, AIC and warnings."""
     x = fit.at_no_size
     measured, fitted = np.quantile(x, [0.5, 0.99]), fit.family.quantile(np.array([0.5, 0.99]))
     return {
@@ -50,7 +50,7 @@ def describe(fit: Fit) -> dict[str, Any]:
 
 
 def assumptions(measured: Sequence[str], base: StorageProfile | None) -> dict[str, str]:
-    """Return the operations that were not measured, with the assumptions for them."""
+    """Return the operations without measurements, each with the latency that the profile uses instead."""
     found: dict[str, str] = {}
     own = {name.partition(".")[0] for name in measured}
     for name in ("read", "write", "cas"):
@@ -65,7 +65,7 @@ def assumptions(measured: Sequence[str], base: StorageProfile | None) -> dict[st
 
 
 def _find_stand_in(name: str, measured: Sequence[str], base: StorageProfile | None) -> str:
-    """Return the measured operation that replaces an operation without measurements; empty if the base profile replaces it."""
+    """Return the measured operation whose latency replaces a missing one; empty if the base profile replaces it."""
     of_one_kind = next((each for each in measured if each.startswith(f"{name}.")), "")
     if of_one_kind or base is not None:
         return of_one_kind
@@ -75,7 +75,7 @@ def _find_stand_in(name: str, measured: Sequence[str], base: StorageProfile | No
 def profile_text(
     fits: Sequence[Fit], name: str, *, base: StorageProfile | None = None, source: str = "", notes: Sequence[str] = ()
 ) -> str:
-    """Return the text of a latency profile. Raises InputError if it is not valid."""
+    """Return a latency profile as TOML."""
     by_name = {fit.sample.operation: fit for fit in fits}
     assumed = assumptions(list(by_name), base)
     lines = [f"# {note}" for note in notes]
@@ -93,7 +93,7 @@ def profile_text(
 
 
 def scaled_profile_text(profile: StorageProfile, factor: float) -> str:
-    """Return the text of a profile whose latencies are all ``factor`` times as long."""
+    """Return a latency profile as TOML, with all latencies multiplied by ``factor``."""
     tree: dict[str, Any] = {
         "name": f"{profile.name} x {factor:.3g}",
         "min_latency_ms": profile.min_latency_ms * factor,
@@ -116,7 +116,7 @@ def _checked(text: str, name: str) -> str:
 
 
 def _times(keys: Mapping[str, Any], factor: float) -> dict[str, Any]:
-    """Return the keys of a distribution with its times multiplied by a factor."""
+    """Return the keys of a distribution with all times multiplied by a factor."""
     made: dict[str, Any] = {}
     for key, value in keys.items():
         if not key.endswith("_ms"):
@@ -162,7 +162,7 @@ def _assumed_keys(key: str, by_name: Mapping[str, Fit], base: StorageProfile | N
 
 
 def _keys_of(distribution: QuantileDistribution) -> dict[str, Any]:
-    """Return the keys of a profile for a distribution."""
+    """Return the keys of a distribution in a latency profile."""
     keys: dict[str, Any]
     if isinstance(distribution, storage.LognormalLatency):
         keys = {"median_ms": math.exp(distribution.mu), "sigma": distribution.sigma}

@@ -1,7 +1,6 @@
-"""Read the history of a table from its source.
+"""Read the history of a table from an Iceberg metadata file, the ``snapshots`` metadata table, a catalog, or a Delta log.
 
-Sources are an Iceberg metadata file, the ``snapshots`` metadata table, a catalog configured in PyIceberg, and the ``_delta_log`` of
-a Delta table.
+PyIceberg loads tables from catalogs. The log of a Delta table is the directory ``_delta_log``.
 """
 
 from __future__ import annotations
@@ -33,9 +32,13 @@ _TABLES = (".parquet", ".pq", ".csv", ".tsv")
 def open_history(table: str, catalog: str | None = None) -> History:
     """Read the history of a table.
 
-    ``table`` is the path or URL of a metadata.json or of a Delta table, the path of the ``snapshots`` metadata table as Parquet or
-    CSV, or a table's name in a PyIceberg catalog (``catalog``, by default the catalog of PyIceberg's configuration). Raises
-    InputError.
+    Args:
+        table: Path or URL of a ``metadata.json`` or of a Delta table, path of the ``snapshots`` metadata table (Parquet or CSV), or
+            name of a table in a catalog.
+        catalog: Catalog in PyIceberg's configuration; None for its default catalog.
+
+    Raises:
+        InputError: If the history cannot be read.
     """
     name = table.lower()
     if catalog is None and name.endswith(_TABLES):
@@ -51,7 +54,11 @@ def open_history(table: str, catalog: str | None = None) -> History:
 
 
 def read_bytes(location: str) -> bytes:
-    """Read a file that pyarrow's filesystems open: a path, file://, s3://, gs://, abfs://, hdfs://. Raises InputError."""
+    """Read a file from a path or from a URL of a file system that PyArrow supports, such as ``s3://``.
+
+    Raises:
+        InputError: If the file cannot be read, or is larger than 1 GiB.
+    """
     try:
         filesystem, path = open_filesystem(location)
         info = filesystem.get_file_info(path)
@@ -72,7 +79,7 @@ def read_bytes(location: str) -> bytes:
 
 
 def _open(location: str) -> tuple[Any, str]:
-    """Return the filesystem and the path of a location, or None if it cannot be opened."""
+    """Return the file system of a path or URL, and the path in it; None for a file system that cannot be opened."""
     try:
         return open_filesystem(location)
     except (OSError, pa.ArrowException, ValueError):
@@ -80,7 +87,7 @@ def _open(location: str) -> tuple[Any, str]:
 
 
 def open_filesystem(location: str) -> tuple[Any, str]:
-    """Return the file system of a path or URI, and the path in it."""
+    """Return the file system of a path or URL, and the path in it."""
     location = _spelled(location)
     if "://" in location:
         return pa.fs.FileSystem.from_uri(location)  # type: ignore[no-any-return]
@@ -88,7 +95,7 @@ def open_filesystem(location: str) -> tuple[Any, str]:
 
 
 def _spelled(location: str) -> str:
-    """Return a location with pyarrow's schemes: Hadoop uses other schemes for S3 and for local files."""
+    """Return a URL with the schemes of PyArrow in place of Hadoop's ``s3a://``, ``s3n://`` and ``file:/``."""
     scheme, separator, rest = location.partition("://")
     if separator and scheme in ("s3a", "s3n"):
         return f"s3://{rest}"
@@ -96,7 +103,7 @@ def _spelled(location: str) -> str:
 
 
 def _store(location: str) -> str:
-    """Return the object store of a location: its scheme, bucket or host, and the options of its URL."""
+    """Return the part of a URL that identifies the object store: scheme, bucket or host, and options."""
     scheme, separator, rest = _spelled(location).partition("://")
     if not separator:
         return ""
@@ -111,10 +118,10 @@ def _first_line(error: BaseException) -> str:
 
 
 def _with_manifests(history: History, metadata: str) -> History:
-    """Return the history with the sizes from the current manifest list, if the list can be read.
+    """Add the numbers and sizes of manifests from the current manifest list, if it can be read.
 
-    A list in another store than its ``metadata`` is not read, because an untrusted file must not determine which servers are
-    contacted.
+    A manifest list in another object store than the metadata file is not read, because an untrusted file must not determine which
+    servers are contacted.
     """
     if history.manifest_list is None:
         return history
@@ -143,7 +150,7 @@ def _with_manifests(history: History, metadata: str) -> History:
 
 
 def _manifests(location: str) -> list[ManifestFile]:
-    """Return the manifests of a list."""
+    """Return the manifests in a manifest list."""
     from pyiceberg.io.pyarrow import PyArrowFileIO
     from pyiceberg.manifest import read_manifest_list
 
@@ -151,14 +158,14 @@ def _manifests(location: str) -> list[ManifestFile]:
 
 
 def _only_partition(manifest: ManifestFile) -> tuple[bytes | None, ...]:
-    """Return the values of the only partition of a manifest; empty if it has no partition or several."""
+    """Return the partition values of a manifest that contains a single partition; empty for other manifests."""
     fields = manifest.partitions or []
     one = all(field.lower_bound == field.upper_bound for field in fields)
     return tuple(field.lower_bound for field in fields) if one else ()
 
 
 def _from_catalog(table: str, catalog: str | None) -> History:
-    """Load a table through PyIceberg; credentials and addresses are from its configuration."""
+    """Load the history of a table from a catalog in PyIceberg's configuration."""
     try:
         from pyiceberg.catalog import load_catalog
     except ImportError:
@@ -176,7 +183,7 @@ def _from_catalog(table: str, catalog: str | None) -> History:
 
 
 def catalog_properties(name: str | None) -> dict[str, Any]:
-    """Return PyIceberg's properties of a catalog, read again, because the library reads them only when it is imported."""
+    """Return the current properties of a catalog in PyIceberg's configuration, which the library reads only at its import."""
     from pyiceberg.utils.config import Config
 
     config = Config()
@@ -184,7 +191,7 @@ def catalog_properties(name: str | None) -> dict[str, Any]:
 
 
 def _from_snapshots_table(path: Path) -> History:
-    """Read the ``snapshots`` metadata table of an engine: committed_at, snapshot_id, operation, summary."""
+    """Read a history from the ``snapshots`` metadata table: committed_at, snapshot_id, operation, summary."""
     rows = read_rows(path)
     missing = [name for name in ("committed_at", "snapshot_id") if name not in rows.column_names]
     if missing:
@@ -237,7 +244,7 @@ Action = Mapping[str, Any]
 
 
 def _read_delta_log(filesystem: pa.fs.FileSystem, directory: str, source: str) -> History:
-    """Return the history of a Delta table from the directory of its log."""
+    """Read a history from the log of a Delta table."""
     entries, checkpoints = _list_log(filesystem, directory, source)
     if not entries:
         raise InputError(f"{source}: {LOG} has no entries (files named NNNNNNNNNNNNNNNNNNNN.json)")
@@ -293,7 +300,7 @@ def _read_delta_log(filesystem: pa.fs.FileSystem, directory: str, source: str) -
 
 
 def path_of_engine(engine: str) -> str:
-    """Return the protocol of a writer by its ``engineInfo``."""
+    """Return the commit protocol of a Delta writer by its ``engineInfo``."""
     return DELTA_RS if DELTA_RS in engine else DELTA_SPARK
 
 
@@ -308,7 +315,7 @@ def _log_directory(filesystem: pa.fs.FileSystem, path: str) -> str | None:
 def _list_log(
     filesystem: pa.fs.FileSystem, directory: str, source: str
 ) -> tuple[dict[int, pa.fs.FileInfo], dict[int, pa.fs.FileInfo]]:
-    """Return the entries of a log after its last gap, and its checkpoints, by version."""
+    """Return the entries of a Delta log since its last gap, and its checkpoints, by version."""
     entries: dict[int, pa.fs.FileInfo] = {}
     checkpoints: dict[int, pa.fs.FileInfo] = {}
     for info in filesystem.get_file_info(pa.fs.FileSelector(directory)):
@@ -323,7 +330,7 @@ def _list_log(
 
 
 def _files_before(filesystem: pa.fs.FileSystem, checkpoints: Mapping[int, pa.fs.FileInfo], first: int) -> int | None:
-    """Return the number of data files before a version, from the checkpoint of the preceding version; None without a checkpoint."""
+    """Return the number of data files before a version, from the previous checkpoint; None without a checkpoint."""
     info = checkpoints.get(first - 1)
     if info is None:
         return None
@@ -361,7 +368,7 @@ def _all(actions: Iterable[Action], kind: str) -> list[Action]:
 
 
 def _info(actions: Iterable[Action]) -> Action:
-    """Return the commitInfo of an entry; empty if the entry has none."""
+    """Return the ``commitInfo`` action of a log entry; empty if there is none."""
     return next(iter(_all(actions, "commitInfo")), {})
 
 
@@ -375,7 +382,7 @@ def _time_ms(actions: Iterable[Action]) -> int | None:
 
 
 def _commit(version: int, time_ms: int, actions: list[Action], files: int | None) -> Commit | None:
-    """Return an entry as a commit in Iceberg's terms; None if it changes no data."""
+    """Return a log entry as a commit with Iceberg's operation and summary; None if it changes no data."""
     added, removed = _all(actions, "add"), _all(actions, "remove")
     if not added and not removed:
         return None
@@ -401,12 +408,12 @@ def _commit(version: int, time_ms: int, actions: list[Action], files: int | None
 
 
 def _engine(info: str) -> str:
-    """Return the name of a writer without its version, from its ``engineInfo``."""
+    """Return the name of a writer in its ``engineInfo``, without the version."""
     known = (name for name in (DELTA_RS, "spark") if name in info.lower())
     return next(known, re.split(r"[/:\s]", info.strip())[0][:24].lower() or "unknown")
 
 
 def _client(commits: Iterable[Commit]) -> str:
-    """Return the protocol that wrote most commits."""
+    """Return the commit protocol of the writers with most commits."""
     paths = [path_of_engine(commit.engine) for commit in commits]
     return DELTA_RS if paths.count(DELTA_RS) * 2 >= len(paths) and DELTA_RS in paths else DELTA_SPARK

@@ -1,4 +1,4 @@
-"""Read the history of a table from its metadata.json: commits in order, properties, sizes. Format versions 1 to 3."""
+"""Parse the ``metadata.json`` of an Iceberg table (format versions 1 to 3) to a history: commits, properties and sizes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from endive.input_files import UnreadableError, unpacked
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit: the time of its snapshot, its operation and its summary."""
+    """Commit of a table: time, operation and summary of its snapshot."""
 
     snapshot_id: int
     timestamp_ms: int
@@ -24,7 +24,7 @@ class Commit:
     summary: Mapping[str, str] = field(default_factory=dict)
 
     def count(self, *keys: str) -> int | None:
-        """Return the first number at these keys of the summary; None if no key has a number."""
+        """Return the first number under one of these keys of the snapshot summary; None without a number."""
         for key in keys:
             text = self.summary.get(key)
             if text is not None and text.strip().isascii() and text.strip().isdigit() and len(text) < 16:
@@ -33,7 +33,7 @@ class Commit:
 
     @property
     def engine(self) -> str:
-        """Engine of the commit, if the summary contains it."""
+        """Engine in the snapshot summary, such as ``spark``; empty if the summary names no engine."""
         for key, name in (("engine-name", ""), ("spark.app.id", "spark"), ("flink.job-id", "flink"), ("trino_query_id", "trino")):
             if key in self.summary:
                 return name or self.summary[key].lower()
@@ -41,7 +41,7 @@ class Commit:
 
     @property
     def application(self) -> str:
-        """Job of the commit, if the summary contains it."""
+        """Application or job in the snapshot summary; empty if the summary names none."""
         for key in ("flink.job-id", "spark.app.id", "app-id", "application", "kafka.connect.group-id", "writer"):
             if key in self.summary:
                 return self.summary[key]
@@ -50,7 +50,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class TableState:
-    """Sizes of a table and its metadata at the end of its history; None if unknown."""
+    """Numbers and sizes of a table's metadata at the end of its history; None for an unknown value."""
 
     snapshots: int | None = None
     manifests: int | None = None
@@ -66,10 +66,10 @@ class TableState:
 
 @dataclass(frozen=True)
 class History:
-    """History of a table, oldest commit first.
+    """History of a table, with the oldest commit first.
 
-    ``other_changes_ms`` are the times of metadata changes without a snapshot (expiry, properties). ``notes`` lists findings and the
-    limits of the source.
+    ``other_changes_ms`` are the times of metadata changes that create no snapshot, such as snapshot expiry or new properties.
+    ``notes`` describes how the import reads the source, for users.
     """
 
     source: str
@@ -89,9 +89,9 @@ class History:
     """Protocol that wrote most commits of a Delta table; None for Iceberg."""
 
     def manifests_at_start(self) -> dict[str, int]:
-        """Return the known numbers of data and delete manifests at the start of the history, as keys of ``[table]``.
+        """Return the numbers of data and delete manifests at the start of the history, as keys of ``[table]``.
 
-        Summaries count files; the number of files per manifest is assumed to be the same as at the end.
+        Snapshot summaries contain numbers of files. The number of files per manifest is assumed to be constant.
         """
         found = {}
         for key, files in (("manifests", "total-data-files"), ("delete_manifests", "total-delete-files")):
@@ -103,12 +103,12 @@ class History:
 
     @property
     def span_ms(self) -> int:
-        """Time from the first commit to the last."""
+        """Time from the first to the last commit, in ms."""
         return self.commits[-1].timestamp_ms - self.commits[0].timestamp_ms if self.commits else 0
 
 
 def moment(timestamp_ms: float) -> str:
-    """Format a time in UTC; a number outside the calendar is returned in milliseconds."""
+    """Format a timestamp in UTC; a timestamp beyond the calendar is formatted in milliseconds."""
     try:
         return datetime.fromtimestamp(timestamp_ms / 1000.0, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (OverflowError, OSError, ValueError):
@@ -121,7 +121,11 @@ _NEAR_MS = 2_000
 
 
 def parse_metadata(content: bytes, where: str) -> History:
-    """Parse the bytes of a metadata file, compressed by gzip or not. Raises InputError for other content."""
+    """Parse the content of a metadata file, which may be compressed with gzip.
+
+    Raises:
+        InputError: If the content is not the metadata of an Iceberg table.
+    """
     plain = _decompressed(content, where)
     try:
         document = json.loads(plain)
@@ -209,7 +213,7 @@ def _commit(item: Mapping[str, Any], where: str) -> Commit:
 
 
 def _update_times(document: Mapping[str, Any], where: str) -> list[int]:
-    """Return the times of metadata files in the log, oldest first."""
+    """Return the timestamps of all metadata files in the metadata log, oldest first."""
     times = [_whole(item, "timestamp-ms", f"{where}: metadata-log", _MOST_MS) for item in _items(document, "metadata-log", where)]
     if "last-updated-ms" in document:
         times.append(_whole(document, "last-updated-ms", where, _MOST_MS))
@@ -217,7 +221,7 @@ def _update_times(document: Mapping[str, Any], where: str) -> list[int]:
 
 
 def _join_parts(commits: list[Commit], updates: list[int]) -> tuple[list[Commit], int]:
-    """Combine a delete and the append that follows it immediately, if no metadata file was written between them."""
+    """Combine the delete and the append of a PyIceberg overwrite, which creates two snapshots with one metadata file."""
     made: list[Commit] = []
     joined = 0
     written = set(updates)
@@ -239,7 +243,7 @@ def _join_parts(commits: list[Commit], updates: list[int]) -> tuple[list[Commit]
 
 
 def _changes_without_snapshot(commits: list[Commit], updates: list[int]) -> tuple[int, ...]:
-    """Return the times of metadata files after the first commit that do not belong to a snapshot."""
+    """Return the timestamps of metadata files that created no snapshot, after the first commit."""
     if not commits:
         return ()
     taken = {commit.timestamp_ms for commit in commits}
@@ -248,7 +252,7 @@ def _changes_without_snapshot(commits: list[Commit], updates: list[int]) -> tupl
 
 
 def _lacks_snapshots(document: Mapping[str, Any], snapshots: list[Mapping[str, Any]]) -> bool:
-    """Return whether snapshots have expired: sequence numbers are missing or, in version 1, parent snapshots."""
+    """Return whether snapshots have expired, because sequence numbers or (in version 1) parent snapshots are missing."""
     numbers = {number for item in snapshots if isinstance(number := item.get("sequence-number"), int) and number > 0}
     if numbers:
         last = document.get("last-sequence-number")
@@ -280,7 +284,7 @@ def _properties(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _is_partitioned(document: Mapping[str, Any]) -> bool:
-    """Return whether the default partition specification has fields (``partition-spec`` in version 1)."""
+    """Return whether the default partition spec has fields."""
     specs = document.get("partition-specs")
     if isinstance(specs, list):
         chosen = document.get("default-spec-id", 0)

@@ -1,4 +1,4 @@
-"""Create a configuration from the history of a table, write it to files, or replay the history as a trace."""
+"""Create a configuration from the history of a table, or a configuration that replays the history with traces of its commits."""
 
 from __future__ import annotations
 
@@ -38,7 +38,17 @@ _ISOLATION = ("write.merge.isolation-level", "write.update.isolation-level", "wr
 
 @dataclass(frozen=True)
 class Imported:
-    """Configuration with its assumptions. ``tree`` is the document, ``start_ms`` the time in the history at time 0 of a run."""
+    """Configuration that was created from the history of a table.
+
+    Attributes:
+        source: File or table.
+        tree: Content of the configuration file.
+        classes: Workload classes of the history.
+        assumptions: Assumptions about facts that the history lacks.
+        notes: Remarks on the history, for users.
+        start_ms: Timestamp that corresponds to time 0 of the simulation.
+        at_start: Configuration keys that set the table to its state at the start of the history.
+    """
 
     source: str
     tree: Tree
@@ -47,13 +57,22 @@ class Imported:
     notes: tuple[str, ...]
     start_ms: float
     at_start: Mapping[str, int] = field(default_factory=dict)
-    """Keys that set the table to its state at the start of the history."""
 
 
 def import_history(
     history: History, *, reports: Sequence[CommitReport] = (), provider: str | None = None, client: str | None = None
 ) -> Imported:
-    """Create a configuration from a history. Raises InputError if there are too few commits for a rate."""
+    """Create a configuration from the history of a table.
+
+    Args:
+        history: History of the table.
+        reports: Commit reports of the table.
+        provider: Object store of the table; None assumes S3.
+        client: Client that wrote the table; None derives the client from snapshot summaries.
+
+    Raises:
+        InputError: If the history has too few commits to estimate a rate.
+    """
     if len(history.commits) < 2:
         number = "no snapshot" if not history.commits else "one snapshot"
         raise InputError(f"{history.source} has {number}; at least two are needed to estimate a rate of commits")
@@ -112,7 +131,7 @@ def _section(cls: ObservedClass, path: str, duration_ms: float) -> Tree:
 
 
 def _every_day(hourly: Sequence[float], duration_ms: float) -> list[Tree]:
-    """Return the steps of a schedule that repeats the hours of a day."""
+    """Return an arrival schedule that repeats the rates of 24 hours every day."""
     hours = math.ceil(duration_ms / 3_600_000.0)
     return [{"from": hour * 3_600_000.0, "rate": hourly[hour % 24]} for hour in range(hours)]
 
@@ -143,7 +162,7 @@ def _table(history: History, assumptions: list[Assumption]) -> Tree:
 
 
 def _add_expiry(tree: Tree, history: History, start: int, assumptions: list[Assumption], path: str) -> None:
-    """Add a class of snapshot expiry, with the arrivals of metadata changes without a snapshot, if snapshots have expired."""
+    """Add a workload class that expires snapshots, with the arrivals of metadata changes that created no snapshot."""
     count = len(history.other_changes_ms)
     if not history.expired or count < 2 or "expire_snapshots" not in COMMIT_PATHS[path].operations:
         return
@@ -163,7 +182,7 @@ def _add_expiry(tree: Tree, history: History, start: int, assumptions: list[Assu
 
 
 def _add_properties(tree: Tree, history: History, classes: Sequence[ObservedClass]) -> None:
-    """Copy table properties under Iceberg's names; invalid values are skipped."""
+    """Copy the table properties that the configuration accepts; properties with invalid values are ignored."""
     for name, (section, kind, least, most) in _PROPERTIES.items():
         value = _value(history.properties.get(name, ""), kind)
         if value is not None and least <= value <= most:
@@ -193,7 +212,7 @@ _COMMENTS = {
 
 
 def configuration_text(imported: Imported) -> str:
-    """Return the text of the configuration file."""
+    """Return the configuration as TOML, with comments on the history and the assumptions."""
     lines = [_comment(f"Written by endive import from {imported.source}.")]
     lines += [_comment(note) for note in imported.notes]
     lines += ["#", "# Assumptions (the history does not contain these values):"]
@@ -208,12 +227,12 @@ def configuration_text(imported: Imported) -> str:
 
 
 def _comment(text: str) -> str:
-    """Return a text as a comment of one line."""
+    """Return a TOML comment on one line."""
     return "# " + " ".join(text.encode("utf-8", "replace").decode().split())
 
 
 def _dumped(section: str, content: dict[str, Any]) -> str:
-    """Return a section as TOML; keys with dots are Iceberg's property names."""
+    """Return a section as TOML; names of Iceberg's table properties stay dotted keys."""
     plain = {key: value for key, value in content.items() if "." not in key}
     dotted = [f"{key} = {json.dumps(value)}" for key, value in content.items() if "." in key]
     flat = [f"{key} = {_inline(value)}" for key, value in plain.items()]
@@ -230,21 +249,21 @@ def _inline(value: Any) -> str:
 
 
 def assumptions_path(configuration: Path) -> Path:
-    """Return the path of the file with the assumptions of a configuration and their ranges."""
+    """Return the path of the JSON file with the assumptions of a configuration."""
     return configuration.with_suffix(".assumptions.json")
 
 
 def assumptions_text(imported: Imported) -> str:
-    """Return the assumptions with their ranges, as JSON."""
+    """Return the assumptions and their ranges as JSON."""
     made = {"source": imported.source, "start_ms": imported.start_ms, "assumptions": [asdict(a) for a in imported.assumptions]}
     return json.dumps(made, indent=2) + "\n"
 
 
 def make_trace(imported: Imported, out: Path, reports: Sequence[CommitReport] = ()) -> tuple[Imported, dict[Path, str]]:
-    """Create a configuration that replays a history, and the content of its trace files.
+    """Create a configuration that replays the history of a table, and the content of its trace files.
 
-    A transaction is submitted before its commit by the duration of the commit, from its report, plus the runtime of its class.
-    Without a report of the commit, the median duration of the other reports is used, or 0 if there are none.
+    The trace contains the submission of each transaction: the time of its commit, minus the duration of the commit in its report,
+    minus the job duration of its class. Commits without a report have the median duration of all reports, or 0 without reports.
     """
     took = {report.snapshot_id: report.duration_ms for report in reports}
     usual = float(np.median(list(took.values()))) if took else 0.0
@@ -273,7 +292,7 @@ def make_trace(imported: Imported, out: Path, reports: Sequence[CommitReport] = 
 
 
 def _without_arrivals(assumption: Assumption) -> Assumption:
-    """Return an assumption without ranges of rates, because a trace replaces them."""
+    """Return an assumption without the configuration keys of arrivals, which the trace determines."""
 
     def kept(end: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in end.items() if not any(part in ARRIVAL_KINDS for part in key.split("."))}
