@@ -26,7 +26,7 @@ from endive.transaction.types import (
 )
 
 Kind = Literal["id", "ms", "count", "state", "text", "tables"]
-"""Kind of values: identifier, milliseconds, count, number that is not summed, text, or ids of tables."""
+"""Kind of a column's values: identifier, milliseconds, count, number that is not summed, text, or ids of tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class Column:
     kind: Kind
     meaning: str
     attribute: str = ""
-    """Attribute of ``TransactionResult``, if it differs from the name."""
+    """Attribute of ``TransactionResult`` that contains the value. The default is the name of the column."""
     word: str = ""
-    """Name in reports."""
+    """Label of the column in reports."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attribute", self.attribute or self.name)
@@ -154,18 +154,18 @@ COLUMNS: tuple[Column, ...] = (
 
 BY_ATTRIBUTE = {column.attribute: column for column in COLUMNS}
 TIME_COLUMNS = tuple(BY_ATTRIBUTE[attribute].name for attribute in TIMES)
-"""Components of the time of a transaction, in order of occurrence; their sum is its total latency."""
+"""Columns with the components of the latency of a transaction, in order of occurrence. Their sum is ``total_latency``."""
 IO_COLUMNS = tuple(BY_ATTRIBUTE[attribute].name for attribute in (*COUNTERS, *PROTOCOL_COUNTERS))
-"""Counts of file accesses."""
+"""Columns that count accesses to files."""
 COUNT_COLUMNS = tuple(column.name for column in COLUMNS if column.kind == "count" and column.name not in IO_COLUMNS)
-"""Other counts that can be summed."""
+"""Columns with counts other than file accesses. These counts can be summed."""
 STATE_COLUMNS = tuple(column.name for column in COLUMNS if column.kind == "state")
-"""State of the written table after a commit."""
+"""Columns with the state of the written table right after a commit."""
 TIME_WORDS = {column.name: column.word for column in (BY_ATTRIBUTE[attribute] for attribute in TIMES)}
 
 
 BATCH_ROWS = 65_536
-"""Number of rows per batch. Batches become row groups, so byte-identical files need the same number."""
+"""Number of rows in a batch. Each batch becomes a row group, so a change of this number changes the bytes of result files."""
 
 _ARROW: dict[Kind, pa.DataType] = {
     "id": pa.int64(),
@@ -184,9 +184,9 @@ TRACE_SCHEMA = pa.schema([(name, _TRACED[kind]) for name, kind in get_type_hints
 def parquet_options(schema: pa.Schema) -> dict[str, Any]:
     """Return the encodings and the compression of Parquet files of rows.
 
-    Times in milliseconds rarely repeat: a dictionary would cost time and space, and byte-stream splitting compresses them better.
-    Transaction ids increase. All other values repeat. Compared with Parquet's defaults and zstd, files take 24 to 29% less space
-    and 55% less CPU time to write. zstd instead of lz4 would save 7 to 9% of the space and cost 24 to 32% more time.
+    Times in milliseconds rarely repeat. Byte-stream splitting therefore compresses them better than a dictionary. Transaction ids
+    increase, and all other values repeat. Compared with Parquet's defaults and zstd, files take 24 to 29% less space and 55% less
+    CPU time to write. Compared with lz4, zstd would save 7 to 9% of the space and cost 24 to 32% more time.
     """
     split = {field.name: "BYTE_STREAM_SPLIT" for field in schema if pa.types.is_floating(field.type)}
     encodings = {**split, **({"txn_id": "DELTA_BINARY_PACKED"} if "txn_id" in schema.names else {})}
@@ -197,12 +197,12 @@ def parquet_options(schema: pa.Schema) -> dict[str, Any]:
 
 Sink = Callable[[pa.RecordBatch], None]
 Progress = Callable[[float], None]
-"""Callback that periodically receives the clock of the run in milliseconds."""
+"""Callback that periodically receives the simulated time in milliseconds."""
 T = TypeVar("T")
 
 
 def results_to_batch(results: Sequence[TransactionResult]) -> pa.RecordBatch:
-    """Return rows for results."""
+    """Return an Arrow batch with one row for each result of a transaction."""
     columns = []
     for column in COLUMNS:
         values = [getattr(result, column.attribute) for result in results]
@@ -213,7 +213,7 @@ def results_to_batch(results: Sequence[TransactionResult]) -> pa.RecordBatch:
 
 
 def batch_to_results(batch: pa.RecordBatch) -> list[TransactionResult]:
-    """Return results for rows."""
+    """Return the result of a transaction for each row of an Arrow batch."""
     columns = {column.attribute: batch.column(column.name).to_pylist() for column in COLUMNS}
     columns["status"] = [TransactionStatus[status.upper()] for status in columns["status"]]
     columns["tables_written"] = [tuple(tables) for tables in columns["tables_written"]]
@@ -225,13 +225,16 @@ def batch_to_results(batch: pa.RecordBatch) -> list[TransactionResult]:
 
 
 def trace_to_batch(events: Sequence[TraceEvent]) -> pa.RecordBatch:
-    """Return rows for trace events."""
+    """Return an Arrow batch with one row for each trace event."""
     columns = [pa.array([getattr(event, field.name) for event in events], field.type) for field in TRACE_SCHEMA]
     return pa.RecordBatch.from_arrays(columns, schema=TRACE_SCHEMA)
 
 
 class RowBuffer(Generic[T]):
-    """Buffer that forwards items in full batches, so that at most one batch is in memory."""
+    """Buffer that collects items and passes them to a sink as Arrow batches.
+
+    The buffer holds at most one batch of ``BATCH_ROWS`` items.
+    """
 
     def __init__(self, to_batch: Callable[[Sequence[T]], pa.RecordBatch], sink: Sink) -> None:
         self._to_batch = to_batch
@@ -239,13 +242,13 @@ class RowBuffer(Generic[T]):
         self._items: list[T] = []
 
     def add(self, item: T) -> None:
-        """Add one item."""
+        """Add one item, and pass the batch to the sink if the batch is full."""
         self._items.append(item)
         if len(self._items) >= BATCH_ROWS:
             self.flush()
 
     def flush(self) -> None:
-        """Forward the remaining items."""
+        """Pass the remaining items to the sink."""
         if self._items:
             items, self._items = self._items, []
             self._sink(self._to_batch(items))

@@ -1,4 +1,4 @@
-"""Configuration of a run, as objects of the model."""
+"""Define the configuration of a run, which consists of objects of the model."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from endive.workload import Workload, WorkloadClass
 
 EngineName = Literal["auto", "reference", "compiled"]
 BACKOFF_FIELDS = ("enabled", "base_ms", "multiplier", "max_ms", "jitter")
-"""Fields of ``Backoff`` that are also fields of a configuration, with the prefix ``backoff_``."""
+"""Fields of ``Backoff`` that ``SimulationConfig`` also has, with the prefix ``backoff_``."""
 
 
 @dataclass(frozen=True)
 class SimulationConfig:
-    """Complete configuration of a run. Classes of the workload may override retries, policy and detector.
+    """Complete configuration of a run.
 
-    Built-in components draw from streams keyed by ``seed`` (if None, by the workload's seed), regardless of the generators with
-    which they were created; custom components draw from their own generators.
+    A workload class can override ``max_retries``, ``policy`` and ``conflict_detector``. ``seed`` determines the random streams of
+    all built-in components. If ``seed`` is None, the seed of the workload applies. Custom components use the random generators with
+    which they were created.
     """
 
     duration_ms: float
@@ -41,13 +42,17 @@ class SimulationConfig:
     backoff_jitter: float = 0.1
 
     policy: CommitPolicy | None = None
-    """Commit policy; None for the defaults of ``CommitPolicy`` with the backoff settings above."""
+    """Commit policy. If the value is None, the defaults of ``CommitPolicy`` and the backoff fields above apply."""
     manifest_list_seal_threshold_bytes: int = 0
     drain: bool = False
     engine: EngineName = "auto"
 
     def __post_init__(self) -> None:
-        """Check that the components are compatible. Raises ValueError if they are not."""
+        """Check that the components are compatible.
+
+        Raises:
+            ValueError: If two components contradict each other.
+        """
         given = self._backoff
         if self.policy is not None and given != Backoff():
             own = {name: getattr(self.policy.backoff, name) for name in BACKOFF_FIELDS}
@@ -62,7 +67,7 @@ class SimulationConfig:
 
     @property
     def run_seed(self) -> int:
-        """Seed of all streams."""
+        """Seed of all random streams of the run."""
         return self.workload.seed if self.seed is None else self.seed
 
     @property
@@ -71,17 +76,17 @@ class SimulationConfig:
 
     @property
     def commit_policy(self) -> CommitPolicy:
-        """Commit policy of classes that do not set one."""
+        """Commit policy of all workload classes that have no policy of their own."""
         return CommitPolicy(backoff=self._backoff) if self.policy is None else self.policy
 
     def policy_of(self, cls: WorkloadClass) -> CommitPolicy:
-        """Return the commit policy of a class."""
+        """Return the commit policy of a workload class."""
         return self.commit_policy if cls.policy is None else cls.policy
 
     def max_retries_of(self, cls: WorkloadClass) -> int:
-        """Return the maximum number of retries of a class."""
+        """Return the maximum number of retries of a workload class."""
         return self.max_retries if cls.max_retries is None else cls.max_retries
 
     def detector_of(self, cls: WorkloadClass) -> ConflictDetector:
-        """Return the conflict detector of a class."""
+        """Return the conflict detector of a workload class."""
         return self.conflict_detector if cls.conflict_detector is None else cls.conflict_detector

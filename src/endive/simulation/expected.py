@@ -1,9 +1,10 @@
-"""Estimate the work of a run from its configuration: numbers of transactions, steps and file accesses.
+"""Estimate the numbers of transactions, steps and file accesses of a run from its configuration.
 
-A few transactions of each class run one by one on the reference engine, which gives the steps, the accesses and the time of an
-attempt without contention. The number of attempts follows from the load on a commit pointer: at v attempts per second and a window
-of W seconds, one in 1 + v W attempts succeeds (``renewal``, for constant windows). The load of a saturated log is estimated from
-its queue. The estimate measures no time, so it is the same on every machine.
+The estimate runs a few transactions of each class, one at a time, on the reference engine. These runs give the steps, the file
+accesses and the time of an attempt without contention. The number of attempts follows from the load on a commit pointer. At v
+attempts per second and a time of W seconds between the base snapshot and the commit, one in 1 + v W attempts succeeds (``renewal``,
+for constant times). The load of a saturated log is estimated from the queue of its appends. No time is measured, so the estimate is
+the same on every machine.
 """
 
 from __future__ import annotations
@@ -26,19 +27,23 @@ from endive.workload import PeriodicArrivals, Workload, WorkloadClass, mean_ms
 from endive.workload.classes import ZipfCount
 
 _TRIED = 5
-"""Number of transactions per class that run alone."""
+"""Number of transactions of each class that the estimate runs without contention."""
 _MOST_TABLES_BUILT = 100_000
-"""Limit on the total number of tables in these runs. Above it, fewer transactions per class run, but at least one."""
+"""Maximum number of tables in all of these runs together.
+
+If the limit is exceeded, fewer transactions of each class run, but at least one.
+"""
 _NEVER_MS = 1e15
 _JOBS = 50
-"""Number of equally likely job durations that represent a class."""
+"""Number of equally likely job durations that represent the distribution of a class."""
 
 
 @dataclass(frozen=True)
 class ExpectedWork:
-    """Expected work of a run: transactions, steps with a latency, file accesses, and selections of tables and partitions.
+    """Expected work of a run.
 
-    Selections are measured by the number of steps with the same cost.
+    The work is the number of transactions, of steps with a latency, and of file accesses, and the cost of selecting tables and
+    partitions. The cost of the selections is given as the number of steps that take the same time.
     """
 
     transactions: float = 0.0
@@ -57,46 +62,49 @@ class ExpectedWork:
 
 @dataclass(frozen=True)
 class _Alone:
-    """Means over transactions of a class without contention; times in seconds."""
+    """Mean times and counts of the transactions of a class without contention. Times are in seconds."""
 
     commit_s: float
     work_s: float
     steps: float
     accesses: float
     history_reads: float
-    """Number of files that an attempt reads per snapshot since its base."""
+    """Number of files that an attempt reads for each snapshot committed since its base snapshot."""
 
 
 @dataclass(frozen=True)
 class _Load:
-    """Class, with the work of one transaction without contention."""
+    """Workload class with the work of one of its transactions without contention."""
 
     cls: WorkloadClass
     alone: _Alone
     retries: int
     wait_s: float
-    """Backoff before a retry."""
+    """Mean backoff before a retry, in seconds."""
     tables: float
     seconds: float
-    """Length of the run."""
+    """Length of the run in seconds."""
 
     @property
     def is_closed(self) -> bool:
-        """True if the transactions of the class wait for earlier ones."""
+        """True if a client of the class waits for its previous transaction before it submits the next."""
         return self.cls.arrivals.waits or self.cls.arrivals.paced
 
     def attempts(self, success: float) -> float:
-        """Return the mean number of attempts within half of the run, if each attempt succeeds with this probability."""
+        """Return the mean number of attempts in half of the run, if each attempt succeeds with this probability."""
         most = 1.0 + 0.5 * self.seconds / max(self.alone.commit_s + self.wait_s, 1e-6)
         return min(_attempts(success, self.retries + 1), most)
 
     def committing_s(self, success: float) -> float:
-        """Return the time from the first attempt to the end of the last."""
+        """Return the time from the start of the first attempt to the end of the last attempt, in seconds."""
         attempts = self.attempts(success)
         return attempts * self.alone.commit_s + (attempts - 1.0) * self.wait_s
 
     def per_s(self, success: float) -> float:
-        """Return the rate at which transactions start, averaged over the run; in closed loops it depends on the attempts."""
+        """Return the mean rate of transaction starts in the run, per second.
+
+        In a closed loop, the rate depends on the number of attempts.
+        """
         cls, duration_ms = self.cls, 1000.0 * self.seconds
         active_ms = max(0.0, min(duration_ms, cls.end_ms) - cls.start_ms)
         if self.is_closed:
@@ -111,11 +119,11 @@ class _Load:
         return per_s
 
     def commits_per_s(self, success: float) -> float:
-        """Return the rate of commits."""
+        """Return the number of commits per second."""
         return self.per_s(success) * min(1.0, success * self.attempts(success))
 
     def job(self) -> tuple[float, float]:
-        """Return the fraction of transactions whose job ends before the run ends, and the mean duration of these jobs."""
+        """Return the fraction of transactions whose job ends before the end of the run, and the mean duration of these jobs."""
         runtime, end_ms = self.cls.runtime, 1000.0 * self.seconds
         if not isinstance(runtime, QuantileDistribution) or self.alone.work_s <= 0.0:
             return 1.0, self.alone.work_s
@@ -126,7 +134,7 @@ class _Load:
 
 
 def expected_work(config: SimulationConfig) -> ExpectedWork:
-    """Estimate the work of one run of a configuration."""
+    """Estimate the work of one run."""
     seconds = max(config.duration_ms, 0.0) / 1000.0
     total = ExpectedWork()
     if seconds == 0.0:
@@ -159,7 +167,7 @@ def _load(config: SimulationConfig, cls: WorkloadClass, seconds: float) -> _Load
 
 
 def _try_alone(config: SimulationConfig, cls: WorkloadClass) -> _Alone:
-    """Run a few transactions of a class, each in a separate run."""
+    """Run a few transactions of a class without contention, each in a separate run, and return their means."""
     once = replace(cls, arrivals=PeriodicArrivals(_NEVER_MS), start_ms=0.0, end_ms=math.inf, committer=None)
     if cls.committer is not None:
         once = replace(once, runtime=FixedLatency(0.0))
@@ -185,9 +193,10 @@ def _try_alone(config: SimulationConfig, cls: WorkloadClass) -> _Alone:
 
 
 def _attempt_success(loads: Sequence[_Load], pointers: int, closed_per_s: float) -> float:
-    """Return the fraction of attempts that succeed: p = 1 / (1 + v W), where v depends on the load, p and the retry limit.
+    """Return the probability that an attempt succeeds.
 
-    ``closed_per_s`` is the largest rate of attempts of closed loops on a pointer.
+    The probability is p = 1 / (1 + v W), where v depends on the load, on p and on the limit of retries. ``closed_per_s`` is the
+    highest rate of attempts that closed loops can reach on a commit pointer.
     """
     low, high = 0.0, 1.0
     for _ in range(60):
@@ -205,13 +214,13 @@ def _attempt_success(loads: Sequence[_Load], pointers: int, closed_per_s: float)
 
 
 def _attempts(success: float, limit: int) -> float:
-    """Return the mean number of attempts if each succeeds with this probability and there are at most ``limit``."""
+    """Return the mean number of attempts, if each attempt succeeds with this probability and ``limit`` is the maximum."""
     return float(limit) if success <= 1e-9 else (1.0 - (1.0 - success) ** limit) / success
 
 
 @dataclass(frozen=True)
 class _Log:
-    """Load of a log: the mean number of appends per transaction, and the fraction of their rate that closed loops reach."""
+    """Load of a log: the mean number of appends per transaction, and the fraction of the offered rate that closed loops reach."""
 
     tries: float = 1.0
     closed_share: float = 1.0
@@ -219,19 +228,22 @@ class _Log:
 
 @dataclass(frozen=True)
 class _LogPace:
-    """Duration of a successful append to a log, and of a rejected append."""
+    """Duration of a successful append to a log, and duration of a rejected append."""
 
     append_s: float
     refused_s: float
 
     @property
     def records_per_s(self) -> float:
-        """One record per append latency, or per rejection latency if that is much longer."""
+        """Maximum number of records that the log accepts per second.
+
+        The log accepts one record in each append latency, or in each rejection latency if rejections take much longer.
+        """
         return 1.0 / self.refused_s if self.refused_s > 2.0 * self.append_s else 1.0 / self.append_s
 
 
 def _log_pace(config: SimulationConfig) -> _LogPace | None:
-    """Return the append times of the catalog log, or of the manifest lists (ML+); None without a log."""
+    """Return the append times of the catalog log, or of the manifest lists (ML+). Return None if the run has no log."""
     catalog = config.catalog
     storage = catalog.storage if isinstance(catalog, AppendCatalog) else config.storage_provider if config.ml_append_mode else None
     if not isinstance(storage, ProfiledProvider) or storage.profile.append is None:
@@ -243,8 +255,8 @@ def _log_pace(config: SimulationConfig) -> _LogPace | None:
 def _log(pace: _LogPace, loads: Sequence[_Load], success: float, pointers: int, seconds: float) -> _Log:
     """Estimate the load of a log.
 
-    Transactions whose record the log cannot accept resend it, once per rejection latency. With open arrivals, the
-    number of waiting transactions keeps growing; in closed loops, all clients wait.
+    If the log does not accept a record, the transaction sends the record again after one rejection latency. With open arrivals, the
+    number of waiting transactions keeps growing. In closed loops, all clients wait.
     """
     closed = [load for load in loads if load.is_closed]
     open_per_s = sum(load.per_s(success) for load in loads if not load.is_closed) / pointers
@@ -264,7 +276,7 @@ def _log(pace: _LogPace, loads: Sequence[_Load], success: float, pointers: int, 
 def _class_work(
     config: SimulationConfig, load: _Load, success: float, changes_per_s: float, log: _Log, seconds: float
 ) -> ExpectedWork:
-    """Estimate the work of a class. ``changes_per_s`` is the rate at which a table changes."""
+    """Estimate the work of a class. ``changes_per_s`` is the number of commits to one table per second."""
     alone = load.alone
     ended, work_s = load.job()
     path = config.policy_of(load.cls).path
@@ -283,9 +295,10 @@ def _class_work(
 
 
 def _picks(config: SimulationConfig, cls: WorkloadClass) -> float:
-    """Return the cost of the selections of a transaction, in steps; each pick is inserted among the earlier picks.
+    """Return the cost of selecting the tables and partitions of a transaction, in steps.
 
-    The factors were measured with 200 and 1,000 partitions (22 and 390 µs, at about 30 ns per step).
+    The cost grows with the square of the number of selected items, because each item is inserted into a sorted list. The factors
+    were measured with 200 and 1,000 partitions (22 and 390 µs, at about 30 ns per step).
     """
     topology = config.workload.config
     tables = 1.0 if isinstance(cls.tables_per_txn, ZipfCount) else float(min(cls.tables_per_txn, topology.num_tables))

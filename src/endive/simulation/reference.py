@@ -1,11 +1,11 @@
-"""Reference engine: runs the model as generators on SimPy. This is the readable definition of a run.
+"""Run the model on the reference engine, with SimPy.
 
-The engine emits one result per transaction in the order in which they end, then the results of transactions in flight. It owns the
-clock and the number of the next transaction.
+The reference engine is the readable definition of a run. The engine writes one row for each transaction, in the order in which
+transactions end, and then the rows of transactions in flight.
 
-Events with the same time are ordered by transaction. They are followed by arrivals in the order of their sources, late starts of
-writers, and events of committers: handoffs, starts of commits, timers, last rounds. SimPy orders events of the same time by
-priority, so the priority of an event is its transaction's number.
+Events at the same time are ordered by transaction number. After the events of transactions follow arrivals in the order of their
+sources, late starts of writers, and the events of committers: handoffs, starts of commits, timers, last rounds. SimPy orders events
+at the same time by priority, so the engine passes the transaction number as the priority of an event.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from endive.transaction.types import Batch
 from endive.workload import Committer, CommitterSource, HandOverCounters, SlotCounters, Source
 
 ARRIVAL, LATE_START, HAND_OVER, BEGIN, TIMER, LAST_ROUND = range(6)
-"""Kinds of events of a source, in the order in which events of the same time are processed."""
+"""Kinds of events of a source, in the order in which the engine processes events at the same time."""
 
 
 class CommitterDriver:
-    """Committer of one class, with the client that commits and its timer."""
+    """Event loop of the committer of one class, with its timer and the client that commits."""
 
     def __init__(self, engine: ReferenceEngine, source: CommitterSource, counters: HandOverCounters) -> None:
         cls = source.workload_class
@@ -48,7 +48,7 @@ class CommitterDriver:
         self._timed = False
 
     def schedule_last_round(self) -> None:
-        """Schedule the commit of file batches that are still queued at the end of arrivals, if no round follows."""
+        """Schedule a commit after the end of arrivals for file batches that are still queued, unless a round commits them."""
         assert self._source.workload_class.committer is not None
         if self._source.workload_class.committer.round == "all_writers":
             self._engine.schedule(LAST_ROUND, self._source, self._engine.end_ms(self._source), self._consider)
@@ -76,7 +76,10 @@ class CommitterDriver:
         self._consider()
 
     def _consider(self) -> None:
-        """End the round if it is complete; start a commit, or set the timer, unless a commit is in progress."""
+        """End the committer round if every writer has delivered, then start a commit or set the timer.
+
+        If a commit is in progress, the method does nothing.
+        """
         for writer in self._committer.close_round(self._engine.now_ms):
             self._engine.start_late(writer)
         delay_ms = self._committer.delay_ms(self._engine.now_ms)
@@ -98,7 +101,7 @@ class CommitterDriver:
         self._engine.submit(self._source, self._committer.begin(self._engine.now_ms))
 
     def end(self, *, installed: bool) -> None:
-        """End the current commit: its file batches are committed, aborted, or stay in the queue."""
+        """End the current commit: its file batches are committed, aborted, or queued again."""
         aborted = not installed and self._engine.has_ended()
         writers = self._committer.end(remove=installed or aborted)
         if aborted:
@@ -110,7 +113,7 @@ class CommitterDriver:
         self._consider()
 
     def _release(self, writer: Source) -> None:
-        """Resume a writer that waited for one of its file batches."""
+        """Resume a writer that was blocked until one of its file batches committed."""
         writer.uncommitted -= 1
         if writer.blocked:
             writer.blocked = False
@@ -125,9 +128,9 @@ _PROGRESS_EVERY = 256
 
 
 def drive_generator(env: simpy.Environment, steps: Generator[Step, None, T], place: int, done: Callable[[T], None]) -> None:
-    """Run a generator of steps on the clock; pass its return value to ``done``. A number becomes a timeout.
+    """Run a generator of steps in simulated time, and pass its return value to ``done``.
 
-    One event is rescheduled for all steps, which makes a step cheaper than a ``simpy.Process``.
+    A number is a wait in milliseconds. All steps use the same SimPy event, which is faster than a ``simpy.Process``.
     """
     event = simpy.Event(env)
     event._ok, event._value = True, None
@@ -172,7 +175,7 @@ def drive_generator(env: simpy.Environment, steps: Generator[Step, None, T], pla
 
 
 class ReferenceEngine:
-    """Run of the reference engine."""
+    """Run of a configuration on the reference engine."""
 
     def __init__(self, config: SimulationConfig, sink: Sink, trace: Sink | None = None, progress: Progress | None = None):
         self._config = config
@@ -198,7 +201,7 @@ class ReferenceEngine:
         }
 
     def run(self) -> RunCounters:
-        """Run to the end and return the counters of the run."""
+        """Run to the end, and return the counters of the catalog, the committers and the writers."""
         config, env = self._config, self._env
         for source in self._sources:
             if not isinstance(source, CommitterSource):
@@ -216,15 +219,15 @@ class ReferenceEngine:
 
     @property
     def now_ms(self) -> float:
-        """Current time of the run."""
+        """Current simulated time in milliseconds."""
         return self._env.now
 
     def has_ended(self) -> bool:
-        """Return whether the end of arrivals has passed."""
+        """Return whether the time of the last possible arrival has passed."""
         return self._env.now >= self._config.duration_ms
 
     def await_arrival(self, source: Source) -> None:
-        """Schedule the next arrival of a source, unless it is after the end of the run."""
+        """Schedule the next arrival of a source, unless the arrival is after the end of the run."""
         now_ms, delay_ms = self._env.now, source.next_delay_ms(self._env.now)
         traced_ms = source.workload_class.arrivals.traced_ms(source.ordinal)
         if traced_ms is not None and math.isfinite(traced_ms) and now_ms + delay_ms != traced_ms:
@@ -234,20 +237,23 @@ class ReferenceEngine:
             self.arrive_after(source, delay_ms)
 
     def arrive_after(self, source: Source, delay_ms: float) -> None:
-        """Schedule the arrival of a source after a delay, unless the arrival would be after the source's end."""
+        """Schedule the arrival of a source after a delay, unless the arrival is after the end of the source."""
         if self._env.now + delay_ms < self.end_ms(source):
             self.schedule(ARRIVAL, source, delay_ms, partial(self._arrive, source))
 
     def writers_of(self, class_name: str) -> list[Source]:
-        """Return the writers of a class, in order."""
+        """Return the writers of a class, in order of their numbers."""
         return [each for each in self._sources if each.workload_class.name == class_name and not isinstance(each, CommitterSource)]
 
     def end_ms(self, source: Source) -> float:
-        """Return the time at which a source stops submitting."""
+        """Return the time at which a source stops submitting transactions."""
         return min(self._config.duration_ms, source.workload_class.end_ms)
 
     def _arrive(self, source: Source) -> None:
-        """Start a transaction or a job of a source, unless it misses its scheduled time, and schedule its next arrival."""
+        """Process an arrival of a source, and schedule the next arrival.
+
+        The source starts a transaction or a job. A writer that is busy misses the scheduled time.
+        """
         if not source.paced or source.take_slot(self._env.now, self._slots):
             self._start(source)
         if not source.closed:
@@ -259,20 +265,20 @@ class ReferenceEngine:
         (self.submit if committer is None else committer.start)(source)
 
     def start_late(self, writer: Source) -> None:
-        """Start a paced writer that has missed a scheduled time, if it is free now."""
+        """Start a periodic writer that missed a scheduled time, if the writer is free now."""
         if writer.late and not writer.due and writer.is_free and self._env.now < self.end_ms(writer):
             writer.due = True
             self.schedule(LATE_START, writer, 0.0, partial(self._start, writer))
 
     def schedule(self, kind: int, source: Source, delay_ms: float, happen: Callable[[], None]) -> None:
-        """Schedule an event of a source; events of the same time are ordered by kind."""
+        """Schedule an event of a source. The engine processes events at the same time in the order of their kinds."""
         event = simpy.Event(self._env)
         event._ok, event._value = True, None
         event.callbacks = [lambda _: happen()]
         self._env.schedule(event, _ARRIVALS + kind * len(self._sources) + source.rank, delay_ms)  # type: ignore[arg-type]
 
     def submit(self, source: Source, batch: Batch | None = None) -> None:
-        """Start the next transaction of a source; ``batch`` contains the file batches of a committer's transaction."""
+        """Start the next transaction of a source. A transaction of a committer commits the file batches in ``batch``."""
         txn, streams = source.make(self._next_id, self._env.now)
         if source.paced and batch is None:
             txn.batch = Batch(data_start_ms=source.collected_ms)
@@ -323,12 +329,12 @@ class ReferenceEngine:
 
 
 def _with_accounts(catalog: Catalog) -> Catalog:
-    """Add tracking of table files, which Iceberg's paths need, to a custom catalog without it."""
+    """Return a custom catalog that tracks the files of its tables, as Iceberg's commit paths require."""
     return AccountedCatalog(catalog, TableModel()) if getattr(catalog, "table_model", None) is None else catalog
 
 
 def _in_flight_result(txn: Transaction, now_ms: float) -> TransactionResult:
-    """Return the row of a transaction in flight at the end of the run."""
+    """Return the row of a transaction that is in flight at the end of the run."""
     if txn.lifecycle is not None:
         return txn.lifecycle.result(now_ms)
     return TransactionResult(

@@ -1,8 +1,8 @@
-"""Check invariants of result rows, which hold for every configuration and engine.
+"""Check invariants of result rows that hold for every configuration and engine.
 
-``RowInvariants`` checks batches in the order in which they were written and keeps running totals, so that ``endive experiments
-verify`` and the fuzzers check runs of any length with the same code. Comparing the two engines does not detect errors that both
-share; these checks do.
+``RowInvariants`` checks batches in the order in which the engine wrote them, and keeps running totals. ``endive experiments
+verify`` and the fuzzers therefore check runs of any length with the same code. A comparison of the two engines does not detect
+mistakes that both engines share. These checks can detect them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RowError(ValueError):
 
 @dataclass(frozen=True)
 class RunLimits:
-    """Limits of the tables and times of a run.
+    """Limits of the table ids and the times in the rows of a run.
 
     Attributes:
         num_tables: Number of tables, or None if unknown.
@@ -53,9 +53,9 @@ class RowInvariants:
     """Checker of the rows of one run.
 
     Args:
-        classes: Workload classes of the run, or None to accept any.
-        closed_classes: Classes of clients that submit only after their previous transaction has ended.
-        limits: Limits of its tables and times.
+        classes: Workload classes of the run, or None to accept any class.
+        closed_classes: Classes in which a client submits only after its previous transaction has ended.
+        limits: Limits of the table ids and the times.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class RowInvariants:
         self.sums.update({name: int(columns[name].sum()) for name in _SUMS})
 
     def check_complete(self) -> None:
-        """Check that the rows so far belong to transactions 0, 1, 2, ..., each once.
+        """Check that the checked rows belong to transactions 0, 1, 2 and so on, with one row for each.
 
         Raises:
             RowError: If a transaction is missing, or has more than one row.
@@ -146,7 +146,11 @@ class RowInvariants:
             raise RowError(f"the {n:,} rows are not those of transactions 0 to {n - 1:,}: some are missing or occur twice")
 
     def check_summary(self, total: Mapping[str, Any]) -> None:
-        """Check the counts of all rows against the summary of the run. Raises RowError if a count differs."""
+        """Check the counts of all rows against the summary of the run.
+
+        Raises:
+            RowError: If a count differs.
+        """
         counts = {name: self.statuses[name] for name in ("committed", "aborted", "in_flight")}
         found = {"transactions": sum(counts.values()), **counts, **self.sums}
         for name, value in found.items():
@@ -178,7 +182,7 @@ class RowInvariants:
                 raise RowError(f"tables_written has a table that does not exist (there are {limits.num_tables:,})")
 
     def _check_clients(self, batch: pa.RecordBatch, submit: Floats, ends_ms: Floats) -> None:
-        """Check that a closed-loop client submits only after its previous transaction has ended."""
+        """Check that a client of a closed loop submits a transaction only after its previous transaction has ended."""
         if not self._closed_classes:
             return
         names, clients = batch.column("workload_class").to_pylist(), batch.column("client").to_pylist()
@@ -206,7 +210,7 @@ class RowInvariants:
                 raise RowError(f"{name} is {str(sorted(map(str, unknown))[0])[:60]!a}, which the configuration does not have")
 
     def _check_order(self, ends_ms: Floats, numbers: npt.NDArray[Any]) -> None:
-        """Check that rows are in the order in which transactions end, with transactions in flight last."""
+        """Check that rows are in the order in which their transactions end, followed by the transactions in flight."""
         previous = np.concatenate(([self._end_ms], ends_ms[:-1]))
         slack = np.where(np.isfinite(previous), _SLACK_MS + _RELATIVE * np.abs(previous), 0.0)
         self._require(ends_ms >= previous - slack, numbers, "the row is out of order")

@@ -1,6 +1,6 @@
-"""Choose the engine of a run and run it.
+"""Choose the engine of a run, and run it.
 
-Rows do not depend on the engine, so ``auto`` selects the engine that finishes first.
+Both engines produce the same rows, so ``auto`` selects the engine with the shorter expected time.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ if TYPE_CHECKING:
     from endive.simulation.expected import ExpectedWork
 
 _REFERENCE_STEP_S = 15e-6
-"""CPU seconds of the reference engine per step with a latency, including a share of the transaction (benchmarks)."""
+"""CPU seconds of the reference engine for each step with a latency (benchmarks).
+
+The value includes the overhead of a transaction.
+"""
 _COMPILATION_S = 4.0
 _COMPILATION_OF_A_PATH_S = 2.0
-"""CPU seconds to compile a kernel, and additionally per commit path (benchmarks)."""
+"""CPU seconds to compile a kernel, and additional CPU seconds for each commit path of the kernel (benchmarks)."""
 _PLAIN_COMPILATION = 3.0
-"""Factor on the compile times for a kernel compiled by plain ``numba.njit``."""
+"""Ratio of the time to compile a kernel by ``numba.njit`` to the time to compile object code."""
 
 
 class EngineError(ValueError):
@@ -34,21 +37,24 @@ class EngineError(ValueError):
 
 @dataclass(frozen=True)
 class Choice:
-    """Engine, and the reason for choosing it."""
+    """Chosen engine, with the reason for the choice."""
 
     engine: Literal["reference", "compiled"]
     why: str
     compiles: Literal["no", "first", "beside"] = "no"
-    """Compilation of the kernel: none, before the run, or in the background during the run."""
+    """Whether the kernel is compiled: not at all, before the run, or in the background during the run."""
     features: Features | None = None
-    """Features of the required kernel, or None if the compiled engine cannot run the configuration or was not requested."""
+    """Features of the required kernel.
+
+    None if the reference engine was requested, or if the compiled engine cannot run the configuration.
+    """
 
 
 def choose_engine(config: SimulationConfig, *, among_many: bool = False) -> Choice:
     """Choose the engine of a run.
 
-    A run waits for the compilation of a kernel if the reference engine would take longer, or if many runs need the
-    kernel.
+    If the kernel is not in the cache, the run waits for its compilation in two cases: the reference engine would take longer, or
+    many runs need the kernel.
 
     Raises:
         EngineError: If the requested engine cannot run the configuration.
@@ -85,7 +91,7 @@ def choose_engine(config: SimulationConfig, *, among_many: bool = False) -> Choi
 
 
 def reference_seconds(work: ExpectedWork) -> float:
-    """Estimate the CPU seconds of the reference engine for this work."""
+    """Estimate the CPU seconds that the reference engine needs for this work."""
     return _REFERENCE_STEP_S * (work.steps + 0.5 * work.accesses)
 
 
@@ -95,14 +101,14 @@ __all__ = ["EngineError", "Simulation"]
 
 
 class Simulation:
-    """Simulation run.
+    """Simulation of one configuration.
 
-    ``run`` keeps all rows; ``stream`` forwards the rows in batches and does not keep them. Both may be called again, with the same
-    result. The engine is chosen once, when ``choice`` is first read.
+    ``run`` keeps all rows in memory. ``stream`` passes the rows to a callback in batches and does not keep them. Repeated calls
+    return the same rows. The engine is chosen when ``choice`` is first read.
 
     Args:
         config: Configuration of the run.
-        among_many: Whether similar runs follow, so that the run waits for the compilation of a kernel.
+        among_many: Whether many similar runs follow. The run then waits for the compilation of a kernel.
     """
 
     def __init__(self, config: SimulationConfig, *, among_many: bool = False) -> None:
@@ -124,15 +130,15 @@ class Simulation:
         return self.choice.engine
 
     def run(self) -> Statistics:
-        """Run to the end and return all results."""
+        """Run to the end, and return all results."""
         statistics = Statistics()
         statistics.counters = self.stream(statistics)
         return statistics
 
     def stream(self, sink: Sink, *, trace: Sink | None = None, progress: Progress | None = None) -> RunCounters:
-        """Run to the end, passing result rows to ``sink`` and events to ``trace`` in batches.
+        """Run to the end, and pass result rows to ``sink`` and trace events to ``trace`` in batches.
 
-        Only the reference engine can trace, so a run with ``trace`` uses it.
+        A run with ``trace`` uses the reference engine, because the compiled engine writes no trace.
         """
         if trace is not None:
             if self.config.engine == "compiled":

@@ -1,4 +1,4 @@
-"""Steady initial state of the tables of a run (``endive.table.steady``), derived from the commit rates of its classes."""
+"""Let the tables of a run start in their steady state (``endive.table.steady``), derived from the commit rates of the classes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def start_steady(config: SimulationConfig, fixed: Collection[str] = ()) -> Simul
     """Return the configuration with tables that start in their steady state.
 
     Args:
-        config: Configuration with a built-in catalog that tracks metadata files; others are returned unchanged.
+        config: Configuration with a built-in catalog that tracks metadata files. Other configurations are returned unchanged.
         fixed: Keys among ``manifests``, ``delete_manifests`` and ``snapshots`` that keep the values of the table model.
     """
     catalog = config.catalog
@@ -46,7 +46,7 @@ def _most_snapshots(model: TableModel, limit_bytes: int | None) -> float:
 
 
 def _commits_by_table(config: SimulationConfig, commit_ms: float) -> list[list[CommitRate]]:
-    """Return the commit rates of each table, from all classes that are active at the start of the run."""
+    """Return the commit rates of each table. Only classes that are active at the start of the run count."""
     tables: list[list[CommitRate]] = [[] for _ in range(config.workload.config.num_tables)]
     for cls in config.workload.config.workload_classes:
         path, settings = config.policy_of(cls).path, cls.settings or OperationSettings()
@@ -63,7 +63,7 @@ def _commits_by_table(config: SimulationConfig, commit_ms: float) -> list[list[C
 
 
 def _rates(config: SimulationConfig, cls: WorkloadClass, commit_ms: float) -> Iterator[tuple[type[Transaction], int, float]]:
-    """Yield the commit rates of a class by operation and table, per millisecond."""
+    """Yield the commits per millisecond of a class, for each operation and table."""
     weights = {operation: weight / sum(cls.operations.values()) for operation, weight in cls.operations.items() if weight > 0.0}
     shares = _table_shares(config, cls)
     if not cls.arrivals.traced:
@@ -77,9 +77,9 @@ def _rates(config: SimulationConfig, cls: WorkloadClass, commit_ms: float) -> It
 
 
 def _class_rate(config: SimulationConfig, cls: WorkloadClass, commit_ms: float) -> float:
-    """Return the commit rate of a class per millisecond if all of its transactions commit; 0 for a class that starts later.
+    """Return the commits per millisecond of a class if all of its transactions commit; 0 for a class that starts later.
 
-    The rate of a schedule is its mean over the run. A class that starts within its first interval counts as active.
+    For a schedule, the rate is the mean over the run. A class that starts within its first interval counts as active.
     """
     if cls.arrivals.is_steady:
         per_ms = cls.arrivals.submissions_per_ms(mean_ms, mean_ms(cls.runtime) + commit_ms)
@@ -94,7 +94,10 @@ def _class_rate(config: SimulationConfig, cls: WorkloadClass, commit_ms: float) 
 
 
 def _table_shares(config: SimulationConfig, cls: WorkloadClass) -> dict[int, float]:
-    """Return the probability that a transaction of a class writes a table; approximate for several tables chosen by weight."""
+    """Return the probability that a transaction of a class writes a table, for each table.
+
+    The probability is approximate if a transaction selects several tables by weight.
+    """
     tables = range(config.workload.config.num_tables) if cls.tables is None else cls.tables
     total, selector = len(tables), cls.table_selector
     alpha, fraction = (selector.alpha, selector.write_fraction) if isinstance(selector, WeightedSelector) else (0.0, 1.0)
@@ -104,7 +107,7 @@ def _table_shares(config: SimulationConfig, cls: WorkloadClass) -> dict[int, flo
 
 
 def _count_shares(cls: WorkloadClass, total: int) -> Sequence[tuple[int, float]]:
-    """Return the possible numbers of tables of a transaction, with their probabilities."""
+    """Return the possible numbers of tables of a transaction, each with its probability."""
     count = cls.tables_per_txn
     if not isinstance(count, ZipfCount):
         return ((min(count, total), 1.0),)
@@ -121,17 +124,17 @@ class _Half:
 
 @dataclass(frozen=True)
 class _Gaps:
-    """Minimum time between two commits to one table, from median latencies.
+    """Minimum time between two commits to one table, computed from median latencies.
 
-    Each commit builds on the metadata of the previous commit: metadata and manifest list are read and written, then the commit
-    pointer is replaced. A service writes the metadata itself and may commit several requests at once.
+    Each commit is based on the metadata of the previous commit: the client reads and writes metadata and a manifest list, and then
+    replaces the commit pointer. A catalog service writes the metadata, and can commit several requests at once.
     """
 
     config: SimulationConfig
     catalog: StoredCatalog
 
     def gap_ms(self, snapshots: int) -> float:
-        """Return the minimum time between commits to a table with this number of snapshots; 0 for a custom object store."""
+        """Return the minimum time between commits to a table with this number of snapshots, in ms; 0 for a custom object store."""
         catalog = self.catalog
         if not isinstance(self.config.storage_provider, ProfiledProvider) or not isinstance(catalog.storage, ProfiledProvider):
             return 0.0

@@ -1,6 +1,7 @@
-"""Keep the results of a run in memory: counts and sums by class and operation, or all rows for scripts and notebooks.
+"""Collect the results of a run in memory: as counts and sums of each class and operation, or as all rows.
 
-Both cover the whole run. Rates and percentiles need a measurement window: ``endive.analysis`` computes them from the rows.
+``Summary`` and ``Statistics`` cover the whole run. Rates and percentiles need a measurement window. ``endive.analysis`` computes
+them from the rows.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _SUMS = (*COUNT_COLUMNS, *IO_COLUMNS, *TIME_COLUMNS)
 
 @dataclass(frozen=True)
 class RunCounters:
-    """Counters of the catalog, the manifest lists, the committers and the writers of a run."""
+    """Counters of the catalog, the manifest lists, the committers and the periodic writers of a run."""
 
     counts: dict[str, int | float]
 
@@ -51,7 +52,7 @@ class RunCounters:
         handovers: HandOverCounters | None = None,
         slots: SlotCounters | None = None,
     ) -> RunCounters:
-        """Return all counters by name."""
+        """Return the counters of all components, by name."""
         kinds = (catalog, lists, handovers or HandOverCounters(), slots or SlotCounters())
         return cls({name: count for each in kinds for name, count in dataclasses.asdict(each).items()})
 
@@ -64,7 +65,7 @@ def counts_of(rows: pa.RecordBatch, column: str) -> Counter[str]:
 
 @dataclass
 class GroupSummary:
-    """Summary of the transactions of one class and operation."""
+    """Counts and sums of the transactions of one class and operation."""
 
     committed: int = 0
     aborted: int = 0
@@ -73,7 +74,7 @@ class GroupSummary:
     sums: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_SUMS, 0))
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Add rows to the summary."""
+        """Add rows to the counts and sums."""
         statuses = counts_of(rows, "status")
         self.committed += statuses["committed"]
         self.aborted += statuses["aborted"]
@@ -83,7 +84,7 @@ class GroupSummary:
             self.sums[name] += pc.sum(rows.column(name)).as_py() or 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the summary as plain numbers."""
+        """Return the counts and sums by name."""
         return {
             "transactions": self.committed + self.aborted + self.in_flight,
             "committed": self.committed,
@@ -94,7 +95,7 @@ class GroupSummary:
         }
 
     def merge(self, other: GroupSummary) -> None:
-        """Add the counts of another summary."""
+        """Add the counts and sums of another class or operation."""
         self.committed += other.committed
         self.aborted += other.aborted
         self.in_flight += other.in_flight
@@ -104,7 +105,7 @@ class GroupSummary:
 
 
 class Summary:
-    """Sink for result rows that keeps their summary by class and operation."""
+    """Sink for result rows that counts the transactions of each class and operation. It does not keep the rows."""
 
     def __init__(self, duration_ms: float) -> None:
         self.duration_ms = duration_ms
@@ -124,7 +125,7 @@ class Summary:
         return total
 
     def to_dict(self, counters: RunCounters) -> dict[str, Any]:
-        """Return plain numbers of the whole run, of each class and operation, and the counters of the catalog."""
+        """Return the counts and sums of the run and of each class and operation, and the counters of the catalog."""
         return {
             "duration_ms": self.duration_ms,
             "total": self.total.to_dict(),
@@ -138,7 +139,7 @@ class Summary:
 
 
 def _service(counts: Mapping[str, int | float], duration_ms: float) -> dict[str, Any]:
-    """Return the utilization of a catalog service as means over the run and over its requests; empty without a service."""
+    """Return the mean load of a catalog service: busy workers, queue length, and wait of a request. Empty without a service."""
     requests = counts.get("service_requests", 0)
     if not requests:
         return {}
@@ -165,7 +166,7 @@ def _split_by(batch: pa.RecordBatch, column: str) -> Iterator[tuple[str, pa.Reco
 
 
 class _MadeWhenAsked:
-    """List of results of a ``Statistics``, created from its batches when it is read."""
+    """List of results of a ``Statistics``. The list is created from the Arrow batches when the attribute is read."""
 
     @overload
     def __get__(self, owner: None, kind: type) -> tuple[()]: ...
@@ -210,26 +211,26 @@ class Statistics:
     _batches: list[pa.RecordBatch] = field(init=False, repr=False, compare=False)
     _results: list[TransactionResult] = field(init=False, repr=False, compare=False)
     _converted: int = field(init=False, repr=False, compare=False)
-    """Number of batches that were converted to ``_results``."""
+    """Number of batches whose rows are already in ``_results``."""
 
     def __repr__(self) -> str:
-        """Return the counts, without the rows."""
+        """Return the numbers of committed, aborted and in-flight transactions."""
         counts = f"{self.committed:,} committed, {self.aborted:,} aborted, {self.in_flight:,} in flight"
         return f"Statistics({self.total:,} transactions: {counts})"
 
     @property
     def total(self) -> int:
-        """Number of transactions."""
+        """Number of transactions in the rows."""
         return self.committed + self.aborted + self.in_flight
 
     @property
     def success_rate(self) -> float:
-        """Fraction of the ended transactions that committed; NaN if none ended."""
+        """Fraction of the ended transactions that committed; NaN if no transaction has ended."""
         ended = self.committed + self.aborted
         return self.committed / ended if ended else math.nan
 
     def __call__(self, batch: pa.RecordBatch) -> None:
-        """Record the rows of a batch."""
+        """Add the rows of a batch to the kept rows and to the counts."""
         self._batches.append(batch)
         statuses = counts_of(batch, "status")
         self.committed += statuses["committed"]
@@ -242,7 +243,7 @@ class Statistics:
                 setattr(self, counter.name, getattr(self, counter.name) + (pc.sum(rows).as_py() or 0))
 
     def record_transaction(self, result: TransactionResult) -> None:
-        """Record one result."""
+        """Add the result of one transaction."""
         self(results_to_batch([result]))
 
     def to_table(self) -> pa.Table:

@@ -1,9 +1,10 @@
-"""Compiled engine: a Numba kernel on arrays that produces the same rows as the reference engine.
+"""Simulate on the compiled engine, a Numba kernel on arrays that produces the same rows as the reference engine.
 
-``lower`` converts a configuration to the arrays of ``run_state``; ``engine`` runs the kernel and converts its records to rows. The
-kernel consists of ``kernel`` and all functions that it calls; ``features`` determines its branches, ``jit`` marks its functions,
-and ``native`` compiles, caches and loads it.
+``lower`` converts a configuration to the arrays of ``run_state``. ``engine`` runs the kernel and converts its records to rows. The
+kernel consists of ``kernel`` and all functions that it calls. ``features`` marks these functions and determines their branches.
+``native`` compiles, caches and loads the kernel.
 
-Modules with the name of a module of the model are its compiled counterparts: ``arrivals`` and ``committer`` of ``endive.workload``,
-``iceberg`` and ``pyiceberg`` of ``endive.transaction``, ``service`` of ``endive.catalog``.
+Modules with the name of a module of the model implement the same rules for the compiled engine: ``arrivals`` and ``committer`` as
+in ``endive.workload``, ``iceberg``, ``pyiceberg`` and ``protocol_path`` as in ``endive.transaction``, ``service`` as in
+``endive.catalog``.
 """

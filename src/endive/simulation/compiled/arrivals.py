@@ -1,4 +1,8 @@
-"""Submit the transactions of sources: their times and contents. The counterpart of ``endive.workload.Source``."""
+"""Submit transactions: their times, operations, tables and partitions, as in ``endive.workload.Source``.
+
+A source submits the transactions of a class, or of one writer of a class. A paced writer submits at scheduled times, one
+transaction at a time. A slot is the index of the record of a transaction in flight.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +52,10 @@ _CATALOG = int(Purpose.CATALOG)
 
 @jit
 def next_submit_ms(run: Any, source: Any, cls: Any) -> float:
-    """Return the time of the next submission of a source; infinite if there is none."""
+    """Return the time of the next submission of a source, in ms.
+
+    The time is infinite if the source submits no more transactions.
+    """
     if cls.arrival_kind == TRACED:
         if source.ordinal >= cls.submissions:
             return math.inf
@@ -69,7 +76,7 @@ def _next_delay_ms(run: Any, source: Any, cls: Any) -> float:
 
 @jit
 def await_arrival(run: Any, source_id: int) -> None:
-    """Schedule the next arrival of a source, unless it is after the end of the run."""
+    """Schedule the next arrival of a source, unless the arrival is after the end of the run."""
     source = source_at(run, source_id)
     submit_ms = next_submit_ms(run, source, class_at(run, source.cls))
     if submit_ms < source.end_ms:
@@ -78,7 +85,7 @@ def await_arrival(run: Any, source_id: int) -> None:
 
 @jit
 def take_slot(run: Any, owner: int) -> int:
-    """Return the source of an arrival or late start whose transaction starts now, or ``NO_SLOT`` if the writer is busy."""
+    """Return the source whose transaction starts at an arrival or a late start. Return ``NO_SLOT`` if its writer is busy."""
     if owner >= run.num_sources:
         source_id = owner - run.num_sources
         begin_job(source_at(run, source_id))
@@ -94,7 +101,7 @@ def take_slot(run: Any, owner: int) -> int:
 
 @jit
 def begin_job(source: Any) -> None:
-    """Mark a paced writer as running a job."""
+    """Mark a periodic writer as busy with a job."""
     source.running = 1
     source.late = 0
     source.due = 0
@@ -102,7 +109,7 @@ def begin_job(source: Any) -> None:
 
 @jit
 def misses_slot(run: Any, source: Any, limit: int) -> bool:
-    """Return whether a paced writer is busy at its scheduled time and therefore misses it."""
+    """Return whether a periodic writer misses its scheduled time because the writer is busy."""
     if source.running or source.delivered or 0 < limit <= source.uncommitted:
         source.late = 1
         if not source.running or run.now_ms < source.job_end_ms:
@@ -113,7 +120,7 @@ def misses_slot(run: Any, source: Any, limit: int) -> bool:
 
 @jit
 def start_late(run: Any, source_id: int, limit: int) -> None:
-    """Start a paced writer that has missed a scheduled time, if it is free now."""
+    """Start a periodic writer that missed a scheduled time, if the writer is free now."""
     source = source_at(run, source_id)
     blocked = source.running or source.delivered or 0 < limit <= source.uncommitted
     if source.late and not source.due and not blocked and run.now_ms < source.end_ms:
@@ -123,7 +130,7 @@ def start_late(run: Any, source_id: int, limit: int) -> None:
 
 @jit
 def submit(run: Any, txn: Any, slot: int, source: Any, cls: Any) -> None:
-    """Create the next transaction of a source; the caller has set its number, class and submission time."""
+    """Create the next transaction of a source. The caller has already set its number, class and submission time."""
     ordinal = source.ordinal
     key = derive(source.key, word(ordinal))
     source.ordinal += 1
@@ -174,7 +181,7 @@ def start_streams(txn: Any, key: int, source: Any, cls: Any) -> None:
 
 @jit
 def take_known_versions(run: Any, txn: Any, slot: int) -> None:
-    """Load the table versions that the writer has cached."""
+    """Load the versions of the tables that the writer has cached."""
     for t in range(txn.read):
         mine = touched_at(run, slot, t)
         mine.known_version = known_version_at(run, txn.source, mine.table).value
@@ -182,7 +189,10 @@ def take_known_versions(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def _is_committed_by_another(cls: Any) -> bool:
-    """Return whether a committer commits the files of a class's writers; traces do not describe the commits of a committer."""
+    """Return whether a committer commits the file batches of the writers of a class.
+
+    A trace does not describe the commits of a committer.
+    """
     if HAS_COMMITTERS:
         return cls.committer >= 0  # type: ignore[no-any-return]
     return False
@@ -190,7 +200,7 @@ def _is_committed_by_another(cls: Any) -> bool:
 
 @jit
 def know_written(run: Any, txn: Any, slot: int) -> None:
-    """Set the cached table versions of the writer to the versions that it has just committed."""
+    """Set the cached versions of the written tables to the versions after the commit."""
     for t in range(txn.written):
         mine = touched_at(run, slot, t)
         mine.known_version = mine.version + 1
@@ -198,7 +208,10 @@ def know_written(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def learn(run: Any, txn: Any, slot: int) -> None:
-    """Store the state of a finished transaction for its writer; the version of a cached table handle never decreases."""
+    """Store what the writer keeps after a transaction: cached table versions and its backoff state.
+
+    The version of a cached table never decreases.
+    """
     cls = class_at(run, txn.cls)
     if cls.keeps_handles:
         for t in range(txn.read):
@@ -213,7 +226,7 @@ def learn(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _replay(run: Any, txn: Any, slot: int, given: Any) -> None:
-    """Replace drawn values by values of a trace."""
+    """Replace the operation, runtime, table and partitions of a transaction by the values of the trace."""
     if given.operation >= 0:
         txn.operation = given.operation
     if given.runtime_ms >= 0.0:
@@ -234,7 +247,7 @@ def _replay(run: Any, txn: Any, slot: int, given: Any) -> None:
 
 @jit
 def clear(txn: Any) -> None:
-    """Reset the account of a transaction."""
+    """Reset the times and counters of a transaction."""
     txn.status = run_state.EXECUTING
     txn.reason = run_state.NO_REASON
     txn.attempt = 0
@@ -293,7 +306,10 @@ def _written_count(n: int, write_fraction: float) -> int:
 
 @jit
 def _choose_tables(run: Any, txn: Any, slot: int, cls: Any) -> None:
-    """Choose the tables of a transaction: one of the class, and others of the same group. Written tables come first, by number."""
+    """Select the tables of a transaction: one table of the class, and other tables of the same table group.
+
+    Written tables come first, in order of their ids.
+    """
     candidates, count, draws = cls.candidates, cls.tables_per_txn, 0
     if cls.table_count_weights >= 0:
         weights = floats_at(run.weights + 8 * cls.table_count_weights, candidates + 1)
@@ -321,7 +337,7 @@ def _choose_tables(run: Any, txn: Any, slot: int, cls: Any) -> None:
 
 @jit
 def _choose_in_group(run: Any, txn: Any, slot: int, cls: Any, count: int, draws: int) -> None:
-    """Choose a table of the class, and others of its group: neighbors in the list of candidates by group."""
+    """Select a table of the class, and other tables of its table group."""
     _pick_items(run, cls.table_weights, 1, cls.candidates, txn.key, _TABLES, draws)
     picked = _picked(run, 0)
     first = candidate_at(run, cls.first_candidate + picked).value
@@ -345,7 +361,7 @@ def _choose_in_group(run: Any, txn: Any, slot: int, cls: Any, count: int, draws:
 
 @jit
 def _first_of_group(run: Any, cls: Any, group: int) -> int:
-    """Return the index of the first candidate of this group or a later group, in the list of candidates by group."""
+    """Return the index of the first candidate of a table group, in the list of candidate tables by group."""
     low, high = 0, cls.candidates
     while low < high:
         middle = (low + high) // 2
@@ -358,7 +374,7 @@ def _first_of_group(run: Any, cls: Any, group: int) -> int:
 
 @jit
 def _sort_tables(run: Any, slot: int, end: int) -> None:
-    """Sort the first ``end`` tables by number."""
+    """Sort the first ``end`` tables by id."""
     for i in range(1, end):
         table = touched_at(run, slot, i).table
         j = i - 1
@@ -370,13 +386,13 @@ def _sort_tables(run: Any, slot: int, end: int) -> None:
 
 @inlined
 def _picked(run: Any, index: int) -> int:
-    """Return pick number ``index`` of ``_pick_items``, in the order drawn."""
+    """Return the item that ``_pick_items`` selected as number ``index``."""
     return integers_at(run.scratch, run.scratch_length)[index]  # type: ignore[no-any-return]
 
 
 @jit
 def _pick_items(run: Any, weights_index: int, n: int, total: int, key: int, purpose: int, first_draw: int) -> None:
-    """Pick ``n`` of ``total`` items by weight, without replacement; ``_picked`` returns them."""
+    """Select ``n`` of ``total`` items by weight, without replacement. ``_picked`` returns the selected items."""
     weights = floats_at(run.weights + 8 * weights_index, total + 1)
     picks = integers_at(run.scratch, run.scratch_length)
     chosen = integers_at(run.scratch + 8 * run.scratch_length, run.scratch_length)
@@ -390,7 +406,7 @@ def _pick_items(run: Any, weights_index: int, n: int, total: int, key: int, purp
 
 @jit
 def _choose_partitions(run: Any, txn: Any, slot: int, cls: Any) -> None:
-    """Choose the partitions of each written table."""
+    """Select the partitions of each written table."""
     draws = 0
     mean = cls.partitions_per_txn
     for t in range(txn.written):
@@ -411,7 +427,7 @@ def _choose_partitions(run: Any, txn: Any, slot: int, cls: Any) -> None:
 
 @jit
 def _keep_sorted(run: Any, slot: int, t: int, first: int, n: int, written: int) -> None:
-    """Store the first picks as the partitions of a table, in ascending order."""
+    """Store the selected partitions of a table in ascending order."""
     if written == n:
         chosen = integers_at(run.scratch + 8 * run.scratch_length, run.scratch_length)
         for p in range(n):

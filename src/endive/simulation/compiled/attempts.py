@@ -1,6 +1,6 @@
-"""Run the attempts of a transaction, from the base snapshot to the commit request, on each commit path.
+"""Run the attempts of a transaction on each commit path, from the base snapshot to the commit request.
 
-On the path ``endive``, manifest lists are rewritten or appended to (ML+).
+On the path ``endive``, an attempt rewrites manifest lists or appends to them (ML+).
 """
 
 from __future__ import annotations
@@ -64,7 +64,10 @@ from endive.simulation.compiled.table_state import (
 
 @jit
 def make_manifests(run: Any, txn: Any, slot: int) -> None:
-    """Write the files of an attempt: read the manifest lists, write manifests, and write or append to the lists."""
+    """Write the files of an attempt on the path ``endive``.
+
+    The attempt reads the manifest lists, writes manifests, and writes the lists or appends to them.
+    """
     cls = class_at(run, txn.cls)
     if not read_lists(run, txn, cls):
         return
@@ -76,14 +79,14 @@ def make_manifests(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def _made_manifests(run: Any, txn: Any, slot: int) -> None:
-    """Write the table metadata of an attempt, and send its commit."""
+    """Write the table metadata of an attempt, and send its commit request."""
     if write_metadata(run, txn, class_at(run, txn.cls)):
         begin_commit(run, txn, slot)
 
 
 @inlined
 def list_event(run: Any, txn: Any, slot: int, event: int) -> None:
-    """Process an event of a manifest list that is appended to (ML+)."""
+    """Process an event of an append to a manifest list (ML+)."""
     if event == run_state.LISTS_READ:
         _lists_read(run, txn, slot)
     elif event == run_state.LIST_APPEND:
@@ -94,7 +97,7 @@ def list_event(run: Any, txn: Any, slot: int, event: int) -> None:
 
 @inlined
 def _lists_read(run: Any, txn: Any, slot: int) -> None:
-    """Continue after the manifest lists were read (ML+)."""
+    """Write the manifests of an attempt after its manifest lists were read (ML+)."""
     for t in range(txn.written):
         read_list_end(run, touched_at(run, slot, t))
     if write_manifests(run, txn, class_at(run, txn.cls)):
@@ -104,7 +107,10 @@ def _lists_read(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _append_entry(run: Any, txn: Any, slot: int) -> None:
-    """Append to the list of the next table with new manifests, rewriting it first if it is sealed; after the last, commit."""
+    """Append to the manifest list of the next table with new manifests.
+
+    A sealed list is rewritten first. After the last table, the transaction sends its commit request.
+    """
     while txn.table_cursor < txn.written and not touched_at(run, slot, txn.table_cursor).redo:
         txn.table_cursor += 1
     if txn.table_cursor == txn.written:
@@ -163,7 +169,7 @@ def start_work(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def start_from_handle(run: Any, txn: Any, slot: int) -> None:
-    """Start a transaction from the cached table handles of its writer, without a load."""
+    """Start a transaction from the cached table handles of its writer, without a load of the tables."""
     take_handles(run, txn, slot)
     if HAS_ICEBERG:
         txn.job_start_ms = txn.now_ms
@@ -173,7 +179,7 @@ def start_from_handle(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _begin_attempts(run: Any, txn: Any, slot: int, cls: Any) -> None:
-    """Start the first attempt after the job; a read-only transaction ends."""
+    """Start the first attempt after the job. A read-only transaction ends here."""
     if txn.operation == run_state.READ_ONLY:
         txn.status = run_state.COMMITTED
         await_event(run, txn, slot, run_state.DONE, 0.0)
@@ -195,7 +201,7 @@ def _begin_attempts(run: Any, txn: Any, slot: int, cls: Any) -> None:
 
 @inlined
 def prepare_attempt(run: Any, txn: Any, slot: int) -> None:
-    """Validate at the start of an attempt on Iceberg's paths (PyIceberg: of a retry), and prepare the commit."""
+    """Validate and prepare an attempt of Iceberg's Java library, or validate a retry of PyIceberg."""
     take_snapshot(run, txn, slot)
     txn.on_handle = 0
     if not end_read(run, txn):
@@ -215,7 +221,7 @@ def prepare_attempt(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def _prepare(run: Any, txn: Any, slot: int, t: int) -> int:
-    """Validate a table and create its new state (PyIceberg: only validate); return the outcome."""
+    """Validate one table of an attempt and, for the Java library, write its new state. Return the outcome."""
     outcome = PREPARED
     if HAS_PYICEBERG and class_at(run, txn.cls).commit_path == run_state.PYICEBERG:
         outcome = validate_again(run, txn, slot, t)
@@ -226,7 +232,7 @@ def _prepare(run: Any, txn: Any, slot: int, t: int) -> int:
 
 @inlined
 def end_iceberg_commit(run: Any, txn: Any, slot: int) -> None:
-    """Continue after the catalog read that follows a commit on Iceberg's path, to the end of the operation."""
+    """End the operation after the catalog read that follows a commit of Iceberg's Java library."""
     effect_at = txn.now_ms
     if end_read(run, txn) and after_commit(run, txn, slot):
         succeed(run, txn, slot, effect_at)
@@ -234,7 +240,7 @@ def end_iceberg_commit(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _stage(run: Any, txn: Any, slot: int) -> None:
-    """Write the files of an attempt on PyIceberg's path, and check whether the table is unchanged."""
+    """Write the files of an attempt of PyIceberg, and read the catalog to check whether the table is unchanged."""
     if not make_snapshots(run, txn, slot):
         return
     if HAS_SERVICE and run.writes_metadata:
@@ -245,7 +251,7 @@ def _stage(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def check_unchanged(run: Any, txn: Any, slot: int) -> None:
-    """Check the table just before the commit on PyIceberg's path: if it has changed, the attempt fails without a commit request."""
+    """Check the table just before a commit of PyIceberg. If the table has changed, the attempt fails without a commit request."""
     take_snapshot(run, txn, slot)
     if not end_read(run, txn) or not read_metadata(run, txn, slot):
         return
@@ -263,7 +269,7 @@ def _end_by_conflict(run: Any, txn: Any, slot: int, may_restart: bool) -> None:
 
 @inlined
 def retry_attempt(run: Any, txn: Any, slot: int) -> None:
-    """Continue after a failed commit: reuse valid files, and account for rewriting the others."""
+    """Start a retry on the path ``endive``: reuse valid files, and rewrite the others."""
     cls = class_at(run, txn.cls)
     behind = snapshots_behind(run, txn, slot)
     take_snapshot(run, txn, slot)

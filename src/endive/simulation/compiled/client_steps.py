@@ -1,6 +1,7 @@
-"""Run the steps of a transaction that do not affect other transactions: file accesses, the job itself, backoff.
+"""Run the steps of a transaction that do not affect other transactions: file accesses, the job, backoff.
 
-Each step returns whether it finished before the end of the run; an unfinished step leaves the account unchanged.
+Each function returns whether the step ended before the end of the run. A step that did not end changes no times or counters of the
+transaction.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ from endive.simulation.compiled.streams import (
 )
 
 NOT_SIZED = -math.inf
-"""Marker of an access whose latency does not depend on the object size."""
+"""Value that marks an access whose latency does not depend on the object size."""
 
 
 @jit
 def step(run: Any, txn: Any, component: int, duration_ms: float) -> bool:
-    """Run one step with this duration."""
+    """Wait for ``duration_ms``, and add the time to a component of the latency."""
     now = txn.now_ms + duration_ms
     if HAS_FAILURES and now > txn.deadline_ms:
         return cancel(run, txn, component)
@@ -62,7 +63,11 @@ def step(run: Any, txn: Any, component: int, duration_ms: float) -> bool:
 
 @jit
 def cancel(run: Any, txn: Any, component: int) -> bool:
-    """Wait until the deadline, at which the kernel ends the transaction (``txn.failed``); return False, because no step follows."""
+    """Wait until the deadline of the operation. The kernel then ends the transaction (``txn.failed``).
+
+    Returns:
+        False, because no step follows.
+    """
     left = txn.deadline_ms - txn.now_ms
     if txn.now_ms + left < run.end_ms:
         txn.now_ms += left
@@ -74,7 +79,7 @@ def cancel(run: Any, txn: Any, component: int) -> bool:
 
 @jit
 def is_in_time(txn: Any) -> bool:
-    """Return whether a response came before the deadline; otherwise the kernel ends the transaction (``txn.failed``)."""
+    """Return whether a response arrived before the deadline. If not, the kernel ends the transaction (``txn.failed``)."""
     if txn.now_ms > txn.deadline_ms:
         txn.failed = CANCELLED
         return False
@@ -83,14 +88,14 @@ def is_in_time(txn: Any) -> bool:
 
 @jit
 def start_time_limit(run: Any, txn: Any) -> bool:
-    """Set the deadline of the operation; return whether it has not passed."""
+    """Set the deadline of the operation, and return whether the deadline is in the future."""
     txn.deadline_ms = txn.submit_ms + class_at(run, txn.cls).time_limits[txn.operation]
     return is_in_time(txn)
 
 
 @jit
 def access_step(run: Any, txn: Any, component: int, latency_ms: float) -> bool:
-    """Run one access to the object store, or a batch of accesses: the latency and the client CPU time."""
+    """Wait for one access to the object store, or for one batch of accesses: the latency and the client CPU time."""
     if HAS_CLIENTS:
         latency_ms += client_ms(run, txn, class_at(run, txn.cls))
     return step(run, txn, component, latency_ms)
@@ -98,7 +103,7 @@ def access_step(run: Any, txn: Any, component: int, latency_ms: float) -> bool:
 
 @jit
 def fails_for_good(run: Any, txn: Any, component: int, requests: int, latency_ms: float) -> bool:
-    """Return whether a request fails permanently; the kernel then ends the transaction after the latency (``txn.failed``)."""
+    """Return whether one of several requests fails permanently. If so, the kernel ends the transaction after the latency."""
     if not any_fails(txn, class_at(run, txn.cls).fatal_error, requests):
         return False
     if step(run, txn, component, latency_ms):
@@ -108,7 +113,7 @@ def fails_for_good(run: Any, txn: Any, component: int, requests: int, latency_ms
 
 @jit
 def access(run: Any, txn: Any, cls: Any, kind: int, count: int, component: int) -> bool:
-    """Run a series of file accesses in batches of ``max_parallel``; a batch takes as long as its slowest access."""
+    """Access ``count`` files in batches of ``max_parallel``. A batch takes as long as its slowest access."""
     if count == 1:
         alone = value(run, cls.access[kind], storage_uniform(txn))
         if HAS_FAILURES:
@@ -124,7 +129,10 @@ def access(run: Any, txn: Any, cls: Any, kind: int, count: int, component: int) 
 
 @jit
 def run_batches(run: Any, txn: Any, cls: Any, kind: int, count: int, component: int, first: float, parallel: int) -> bool:
-    """Run file accesses in batches of ``parallel``; ``first`` is the size-dependent latency parameter, or ``NOT_SIZED``."""
+    """Access ``count`` files in batches of ``parallel``.
+
+    ``first`` is the latency parameter that depends on the file size, or ``NOT_SIZED``.
+    """
     while count > 0:
         batch = min(count, parallel)
         latency = sized_latency(run, cls.access[kind], first, largest_storage_uniform(txn, batch))
@@ -141,7 +149,10 @@ def run_batches(run: Any, txn: Any, cls: Any, kind: int, count: int, component: 
 
 @jit
 def sized_latency(run: Any, parameters: Any, first: float, u: float) -> float:
-    """Return the latency of an access at quantile ``u``; ``first`` replaces the first parameter unless it is ``NOT_SIZED``."""
+    """Return the latency of an access at quantile ``u``, in ms.
+
+    ``first`` replaces the first parameter of the distribution, unless ``first`` is ``NOT_SIZED``.
+    """
     if first == NOT_SIZED:
         return value(run, parameters, u)
     return quantile(int(parameters[0]), first, parameters[2], parameters[3], u, floats_at(run.quantiles, run.num_quantiles))
@@ -149,7 +160,7 @@ def sized_latency(run: Any, parameters: Any, first: float, u: float) -> float:
 
 @jit
 def _tables_to_load(run: Any, txn: Any, slot: int, cls: Any) -> int:
-    """Return the number of tables whose metadata the writer must read: all tables or, with a cache, only the changed tables."""
+    """Return the number of tables whose metadata the writer must read. A writer with a cache reads only the tables that changed."""
     moved = txn.read
     if HAS_CLIENTS and cls.keeps_handles:
         moved = 0
@@ -163,7 +174,7 @@ def _tables_to_load(run: Any, txn: Any, slot: int, cls: Any) -> int:
 
 @jit
 def read_tables(run: Any, txn: Any, slot: int, cls: Any) -> bool:
-    """Start a transaction after its catalog read: read table metadata that is not inlined, and run the job."""
+    """Read the table metadata after the catalog read, unless metadata is inlined, and run the job."""
     if cls.handles_metadata:
         tables = _tables_to_load(run, txn, slot, cls)
         if not access(run, txn, cls, METADATA_READ, tables, CATALOG_READ):
@@ -181,7 +192,7 @@ def read_lists(run: Any, txn: Any, cls: Any) -> bool:
 
 @jit
 def write_manifests(run: Any, txn: Any, cls: Any) -> bool:
-    """Write the manifests of an attempt and, unless they are appended to (ML+), the manifest lists."""
+    """Write the manifests of an attempt. Unless the run appends to manifest lists (ML+), also write the manifest lists."""
     if txn.operation == EXPIRE_SNAPSHOTS:
         return True
     if not access(run, txn, cls, FILE_WRITE, txn.redo_tables, PER_ATTEMPT_IO):
@@ -193,13 +204,13 @@ def write_manifests(run: Any, txn: Any, cls: Any) -> bool:
 
 @jit
 def write_metadata(run: Any, txn: Any, cls: Any) -> bool:
-    """Write table metadata, if the client writes it."""
+    """Write the table metadata, unless the catalog writes it."""
     return not cls.handles_metadata or access(run, txn, cls, METADATA_WRITE, txn.redo_tables, PER_ATTEMPT_IO)
 
 
 @jit
 def back_off(run: Any, txn: Any, cls: Any) -> bool:
-    """Wait before the next attempt."""
+    """Wait before the next attempt, as the backoff of the class requires."""
     if not cls.backoff_enabled:
         return True
     u = backoff_uniform(txn)
@@ -218,7 +229,7 @@ def back_off(run: Any, txn: Any, cls: Any) -> bool:
 
 @jit
 def pay_conflict(run: Any, txn: Any, cls: Any, behind: int) -> bool:
-    """Run the additional I/O of an overlap, which depends on the operation."""
+    """Perform the additional I/O after an overlap. The I/O depends on the operation."""
     if traits_at(run, txn.cls, txn.operation).validates:
         return access(run, txn, cls, LIST_READ, behind, CONFLICT_IO)
     if txn.operation == MERGE_APPEND:
@@ -229,7 +240,7 @@ def pay_conflict(run: Any, txn: Any, cls: Any, behind: int) -> bool:
 
 @jit
 def merge(run: Any, txn: Any, cls: Any, lists: int, manifests: int) -> bool:
-    """Read manifest lists, and read and write manifests."""
+    """Read manifest lists, and read and rewrite manifests."""
     return (
         access(run, txn, cls, LIST_READ, lists, CONFLICT_IO)
         and access(run, txn, cls, FILE_READ, manifests, CONFLICT_IO)
@@ -239,6 +250,6 @@ def merge(run: Any, txn: Any, cls: Any, lists: int, manifests: int) -> bool:
 
 @jit
 def conflicting_manifests(run: Any, txn: Any, cls: Any) -> int:
-    """Return the number of manifests to merge because of a real conflict."""
+    """Return the number of manifests that a client merges to resolve a real conflict."""
     count = value(run, cls.manifests, conflict_uniform(txn))
     return whole_count(count, cls.manifests_low, cls.manifests_high)

@@ -1,8 +1,8 @@
-"""Run the committers of classes, to which writers hand off file batches.
+"""Run the committers of classes, as in ``endive.workload.committer``.
 
-The counterpart of ``endive.workload.committer``. File batches are records in the list of their committer; the first of them belong
-to the current commit. The events of a source are ordered by kind: arrivals, late starts, handoffs, starts of commits, timers, last
-rounds.
+A committer commits the file batches that the writers of its class hand off. The file batches form a list. The first of them belong
+to the current commit. The kernel processes the events of a source at the same time in this order: arrivals, late starts, handoffs,
+starts of commits, timers, last rounds.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from endive.simulation.compiled.streams import uniform_at, value
 
 _RUNTIME = int(Purpose.RUNTIME)
 ARRIVAL, LATE_START, HAND_OVER, BEGIN, TIMER, LAST_ROUND = range(6)
-"""Kinds of events of a source, in the order in which events of the same time are processed."""
+"""Kinds of events of a source, in the order in which the kernel processes events at the same time."""
 
 
 @jit
 def take_turn(run: Any, owner: int) -> int:
-    """Process an event of a source; return the source of the next transaction to start, or ``NO_SLOT``."""
+    """Process an event of a source. Return the source whose transaction starts now, or ``NO_SLOT``."""
     kind = owner // run.num_sources
     source_id = owner - kind * run.num_sources
     cls = class_at(run, source_at(run, source_id).cls)
@@ -51,7 +51,7 @@ def take_turn(run: Any, owner: int) -> int:
 
 @jit
 def await_last_round(run: Any, source_id: int) -> None:
-    """Schedule the commit of file batches that are still queued at the end of arrivals, if no round follows."""
+    """Schedule a commit after the end of arrivals for the file batches that are still queued, if no other round commits them."""
     cls = class_at(run, source_at(run, source_id).cls)
     if cls.committer >= 0:
         committer = committer_at(run, cls.committer)
@@ -66,7 +66,7 @@ def _push(run: Any, kind: int, source_id: int, delay_ms: float) -> None:
 
 @jit
 def _arrive(run: Any, source_id: int, cls: Any, committer: Any) -> None:
-    """Start the next job of a writer, unless it misses its scheduled time, and schedule its next arrival."""
+    """Process an arrival of a writer, and schedule its next arrival. A busy writer misses the scheduled time."""
     source = source_at(run, source_id)
     if not cls.paced or not (source.due or misses_slot(run, source, committer.limit)):
         _begin_work(run, source_id, cls, committer)
@@ -105,7 +105,7 @@ def _collect(run: Any, source: Any) -> None:
 
 @jit
 def _open_round(run: Any, source: Any, committer: Any) -> None:
-    """Assign a job that starts now to the open round, or to a new round."""
+    """Assign a job that starts now to the open committer round. If no round is open, open a round."""
     if committer.deadline_ms == math.inf:
         committer.round_number += 1
         committer.deadline_ms = run.now_ms + committer.timeout_ms
@@ -115,7 +115,7 @@ def _open_round(run: Any, source: Any, committer: Any) -> None:
 
 @jit
 def _close_round(run: Any, committer: Any) -> None:
-    """Close the open round if every writer has delivered, or at its deadline outside a commit."""
+    """Close the open committer round if every writer has delivered, or at its deadline outside a commit."""
     if committer.delivered < committer.num_writers and (committer.under_way or run.now_ms < committer.deadline_ms):
         return
     committer.deadline_ms = math.inf
@@ -129,7 +129,7 @@ def _close_round(run: Any, committer: Any) -> None:
 
 @jit
 def _hand_over(run: Any, source_id: int, cls: Any, committer: Any) -> None:
-    """Add a file batch of a writer to the queue."""
+    """Add a file batch of a writer to the queue of the committer."""
     source = source_at(run, source_id)
     run.handovers_made += 1
     source.running = 0
@@ -164,7 +164,10 @@ def _hand_over(run: Any, source_id: int, cls: Any, committer: Any) -> None:
 
 @jit
 def _consider(run: Any, committer: Any) -> None:
-    """End the round if it is complete; start a commit, or set the timer, unless a commit is in progress."""
+    """End the committer round if every writer has delivered, then start a commit or set the timer.
+
+    If a commit is in progress, the function does nothing.
+    """
     if committer.round == ALL_WRITERS:
         _close_round(run, committer)
     if committer.under_way:
@@ -190,7 +193,10 @@ def _consider(run: Any, committer: Any) -> None:
 
 @jit
 def _round_delay_ms(run: Any, committer: Any) -> float:
-    """Return the time until the next commit may start or the open round ends; infinite if that depends on other events."""
+    """Return the time until the next commit may start or the open round ends, in ms.
+
+    The time is infinite if it depends on other events.
+    """
     is_last = committer.deadline_ms == math.inf and run.now_ms >= committer.end_ms
     if committer.waiting > 0 and (committer.ready or is_last):
         return 0.0
@@ -199,7 +205,7 @@ def _round_delay_ms(run: Any, committer: Any) -> float:
 
 @jit
 def begin_batch(run: Any, txn: Any, cls: Any) -> None:
-    """Put the queued file batches, at most ``max_batch``, into a commit that starts now and has no job."""
+    """Move at most ``max_batch`` queued file batches into a commit that starts now. The transaction of the commit has no job."""
     committer = committer_at(run, cls.committer)
     batch = committer.waiting
     if 0 < committer.max_batch < batch:
@@ -225,7 +231,7 @@ def begin_batch(run: Any, txn: Any, cls: Any) -> None:
 
 @jit
 def end_batch(run: Any, txn: Any) -> None:
-    """End the commit of a committer: its file batches are committed, aborted, or stay in the queue."""
+    """End the commit of a committer: its file batches are committed, aborted, or queued again."""
     cls = class_at(run, txn.cls)
     committer = committer_at(run, cls.committer)
     batch, committer.under_way = committer.under_way, 0
@@ -250,7 +256,7 @@ def end_batch(run: Any, txn: Any) -> None:
 
 @jit
 def _release(run: Any, source_id: int, cls: Any, committer: Any) -> None:
-    """Resume a writer that waited for one of its file batches."""
+    """Resume a writer that was blocked until one of its file batches committed."""
     source = source_at(run, source_id)
     source.uncommitted -= 1
     if source.blocked:

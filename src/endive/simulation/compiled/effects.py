@@ -1,4 +1,4 @@
-"""Apply commits to a commit pointer, a log or a service, and return the responses."""
+"""Apply commits to a commit pointer, a log or a catalog service, and return the responses to the clients."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from endive.simulation.compiled.table_state import append_record, compact, insta
 
 @jit
 def _answer(run: Any, txn: Any, success: bool) -> bool:
-    """Wait for the response after the linearization point; return whether it came before the end of the run."""
+    """Wait for the response after the linearization point. Return whether the response arrives before the end of the run."""
     latency = txn.success_ms if success else failed_answer_ms(txn.effect_ms, txn.failure_ms)
     rest = latency - txn.effect_ms
     txn.elapsed_ms += txn.effect_ms
@@ -47,7 +47,7 @@ def _answer(run: Any, txn: Any, success: bool) -> bool:
 
 @inlined
 def swap_pointer(run: Any, txn: Any, slot: int) -> None:
-    """Compare and swap the commit pointer: the commit takes effect if no other commit preceded it."""
+    """Replace the commit pointer by compare-and-swap. The commit takes effect if no other commit came first."""
     group = group_at(run, txn.group)
     if HAS_LIMITS and txn.now_ms < group.writable_ms:
         _throttled(run, txn, slot)
@@ -69,7 +69,7 @@ def swap_pointer(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _throttled(run: Any, txn: Any, slot: int) -> None:
-    """Reject a write of the commit pointer that comes too soon after another; the client resends it."""
+    """Reject a write of the commit pointer that follows another write too soon. The client sends the write again."""
     run.commit_throttled += 1
     if not _answer(run, txn, False):
         return
@@ -82,7 +82,7 @@ def _throttled(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def log_event(run: Any, txn: Any, slot: int, event: int) -> None:
-    """Process an event of a log catalog."""
+    """Process an event of an append catalog."""
     if event == run_state.LOG_COMMIT:
         _log_commit(run, txn, slot)
     elif event == run_state.APPEND_EFFECT:
@@ -95,7 +95,7 @@ def log_event(run: Any, txn: Any, slot: int, event: int) -> None:
 
 @inlined
 def _log_commit(run: Any, txn: Any, slot: int) -> None:
-    """Start a commit to a log, or resend it; a sealed log is compacted first."""
+    """Append a commit to the log of the catalog. A sealed log is compacted first."""
     group = group_at(run, txn.group)
     if group.sealed:
         txn.checkpoint_offset = group.checkpoint_offset
@@ -130,7 +130,7 @@ def _append_effect(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def _discovered(run: Any, txn: Any, slot: int) -> None:
-    """Continue after the read that shows whether the record was applied."""
+    """Continue after the catalog read that shows whether the record in the log was applied."""
     rest = rest_of_read(run, txn)
     effect_at = txn.now_ms
     txn.elapsed_ms += txn.effect_ms
@@ -144,7 +144,7 @@ def _discovered(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def service_event(run: Any, txn: Any, slot: int, event: int) -> None:
-    """Process an event of a request at a service."""
+    """Process an event of a request at a catalog service."""
     outcome = request_event(run, txn, slot, event)
     if outcome == REJECTED:
         _end_after_rejections(run, txn, slot)
@@ -154,7 +154,10 @@ def service_event(run: Any, txn: Any, slot: int, event: int) -> None:
 
 @jit
 def _end_after_rejections(run: Any, txn: Any, slot: int) -> None:
-    """End an operation after a request was rejected too often: unless it has committed before, it aborts and keeps its files."""
+    """End an operation after the service rejected a request too often.
+
+    If the operation has committed before, it ends as committed. Otherwise the operation aborts and leaves its files.
+    """
     then = request_at(run, slot).then
     txn.times[run_state.CATALOG_COMMIT if then == COMMITS else run_state.CATALOG_READ] += txn.elapsed_ms
     txn.event_count += 1
@@ -171,7 +174,7 @@ def _end_after_rejections(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _service_answer(run: Any, txn: Any, slot: int, outcome: int) -> None:
-    """Send the response to a decided commit to its client."""
+    """Send the client the response to its commit."""
     effect_at = txn.now_ms
     back = request_at(run, slot).back_ms
     if back > 0.0:

@@ -1,4 +1,4 @@
-"""Run the compiled engine: lower the configuration, advance the kernel, and forward its rows."""
+"""Run a configuration on the compiled engine: convert it to arrays, run the kernel, and pass its rows to the sink."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _REASONS = (
 
 
 class _Finished(NamedTuple):
-    """Rows as written by the kernel: words of ``run_state.ROW``, the written tables of each row, and names of classes."""
+    """Rows as the kernel writes them: words of ``run_state.ROW``, the tables that each transaction wrote, and class names."""
 
     words: run_state.Ints
     tables: run_state.Ints
     class_names: Sequence[str]
 
     def __call__(self, name: str, index: int = 0) -> npt.NDArray[Any]:
-        """Return the values of a field, or of one of its items."""
+        """Return the values of a field for all rows, or of one element of an array field."""
         dtype, offset = run_state.ROW.fields[name][:2]  # type: ignore[index]
         values: npt.NDArray[Any] = self.words[offset // 8 + index].view(dtype.base)
         return values
@@ -72,11 +72,14 @@ _COMPUTED: Mapping[str, Callable[[_Finished], pa.Array]] = {
     "table_snapshots": lambda done: _plain(_state(done, "table_snapshots")),
     "tables_written": lambda done: _lists(done("written"), done.tables),
 }
-"""Functions of columns that differ from the record field of the same name, or have no field."""
+"""Functions that compute the columns that are not fields of the kernel's rows."""
 
 
 def to_batch(words: run_state.Ints, tables: run_state.Ints, class_names: Sequence[str]) -> pa.RecordBatch:
-    """Create a batch of rows with their written tables (``tables``). The batch refers to ``words``; do not change them later."""
+    """Return an Arrow batch of rows with the tables in ``tables``.
+
+    The batch refers to the memory of ``words``, so the caller must not change ``words`` later.
+    """
     done = _Finished(words, tables, class_names)
     return pa.RecordBatch.from_arrays([_array(column, done) for column in COLUMNS], schema=RESULT_SCHEMA)
 
@@ -90,13 +93,16 @@ def _array(column: Column, done: _Finished) -> pa.Array:
 
 
 def _state(done: _Finished, name: str) -> npt.NDArray[np.int64]:
-    """Return a state column of the table after the commit; -1 if the transaction did not commit or files are not tracked."""
+    """Return a column with the state of the table after the commit.
+
+    The value is -1 if the transaction did not commit or the catalog does not track files.
+    """
     known = (done("status") == run_state.COMMITTED) & (done("table_snapshots") > 0)
     return np.where(known, done(name), -1)
 
 
 def _orphaned(done: _Finished) -> npt.NDArray[np.int64]:
-    """Return the number of orphaned files; see ``arithmetic.costs.orphaned_files``."""
+    """Return the number of orphaned files of each transaction, as ``arithmetic.costs.orphaned_files`` defines them."""
     written = done("counts", run_state.METADATA_WRITE) + done("counts", run_state.LIST_WRITE) + done("counts", run_state.FILE_WRITE)
     reasons = (run_state.CRASH, run_state.STATE_UNKNOWN, run_state.FAILED, run_state.CANCELLED)
     unclean = np.isin(done("reason"), reasons) & (done("installs") == 0)
@@ -108,7 +114,7 @@ def _plain(values: npt.NDArray[np.generic]) -> pa.Array:
 
 
 def _named(codes: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Array:
-    """Return names for codes; negative codes are null."""
+    """Return the names that belong to codes. The name of a negative code is null."""
     first, last = int(codes.min()), int(codes.max())
     if first == last:  # the common case of most columns
         return pa.nulls(len(codes), pa.string()) if first < 0 else pa.repeat(pa.scalar(names[first], pa.string()), len(codes))
@@ -122,11 +128,11 @@ def _lists(lengths: npt.NDArray[np.int64], values: run_state.Ints) -> pa.Array:
 
 
 _EVENTS_AT_ONCE = 1_000_000
-"""Maximum number of events per kernel call; between calls, progress is reported and Ctrl-C is handled."""
+"""Maximum number of events in one call of the kernel. Between calls, the engine reports progress and handles Ctrl-C."""
 
 
 class CompiledEngine:
-    """Run of the compiled engine."""
+    """Run of a configuration on the compiled engine."""
 
     def __init__(self, config: SimulationConfig, sink: Sink, progress: Progress | None = None) -> None:
         self._config = config
@@ -137,7 +143,7 @@ class CompiledEngine:
         self._progress = progress
 
     def run(self) -> RunCounters:
-        """Run to the end and return the counters of the run."""
+        """Run to the end, and return the counters of the catalog, the committers and the writers."""
         run = self._world.run[0]
         self._kernel.begin(self._world.run)
         outcome = -1
@@ -160,9 +166,11 @@ class CompiledEngine:
         return self._counters()
 
     def _flush(self) -> None:
-        """Forward the rows to the sink. The batch references the row buffer, or copies the rows if they fill less than half of it.
+        """Pass the rows to the sink.
 
-        A new buffer must be zero: kernels do not write the words of features that they do not have.
+        If the rows fill at least half of the buffer, the Arrow batch refers to the buffer and the kernel gets a new one. Otherwise
+        the batch is a copy. A new buffer must contain zeros, because a kernel does not write the columns of features that it does
+        not have.
         """
         run, words, tables = self._world.run[0], self._world.rows, self._world.row_tables
         rows = int(run["rows_used"])
@@ -175,7 +183,7 @@ class CompiledEngine:
         run["rows_used"] = 0
 
     def _add_in_flight(self) -> None:
-        """Add rows for the transactions in flight at the end of the run, in order of their numbers."""
+        """Add a row for each transaction in flight at the end of the run, in order of transaction id."""
         world, end_ms = self._world, self._config.duration_ms
         live = np.flatnonzero(world.txns["txn_id"] >= 0)
         live = live[np.argsort(world.txns["txn_id"][live])]

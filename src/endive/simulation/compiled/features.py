@@ -22,46 +22,46 @@ from typing import Any, TypeVar
 import numpy as np
 
 HAS_ENDIVE = True
-"""True if a class commits on the path ``endive``."""
+"""True if a class uses the commit path ``endive``."""
 HAS_ICEBERG = True
-"""True if a class commits on the path ``iceberg``."""
+"""True if a class uses the commit path ``iceberg``."""
 HAS_PYICEBERG = True
-"""True if a class commits on the path ``pyiceberg``."""
+"""True if a class uses the commit path ``pyiceberg``."""
 HAS_PROTOCOL = True
-"""True if a class follows a declarative protocol."""
+"""True if a class uses a declarative commit protocol."""
 HAS_FILES = True
-"""True if the catalog tracks the files of tables."""
+"""True if the catalog tracks the metadata files of tables."""
 HAS_CAS = True
 """True if the catalog commits by compare-and-swap of an object."""
 HAS_LOG = True
-"""True if the catalog is a log that is appended to."""
+"""True if the catalog appends commits to a log."""
 HAS_SERVICE = True
 """True if the catalog is a service."""
 HAS_LIMITS = True
-"""True if writes of a commit pointer or the metadata size are limited, or the database of a service reports conflicts."""
+"""True if the catalog limits writes of its commit pointer or the metadata size, or its database reports conflicts."""
 HAS_FAILURES = True
-"""True if requests, responses or clients fail, or clients cancel operations."""
+"""True if requests, responses or clients can fail, or clients cancel operations."""
 HAS_LIST_APPENDS = True
-"""True if manifest lists are appended to (ML+)."""
+"""True if transactions append to manifest lists (ML+)."""
 HAS_CLIENTS = True
-"""True if a class has client CPU time, cached table handles, or a backoff kind other than ``exponential``."""
+"""True if clients of a class use CPU time, cache table handles, or use a backoff kind other than ``exponential``."""
 HAS_COMMITTERS = True
 """True if a class has a committer, to which its writers hand off file batches."""
 
 
 FEATURES = tuple(name.removeprefix("HAS_").lower() for name in globals() if name.startswith("HAS_"))
-"""Names of all features. Features of commit paths have the names of the paths."""
+"""Names of all features. The feature of a commit path has the name of the path."""
 
 
 @dataclass(frozen=True)
 class Features:
-    """Set of features of a kernel."""
+    """Features of one kernel."""
 
     names: frozenset[str]
 
     @classmethod
     def select(cls, **needed: bool) -> Features:
-        """Return the required features."""
+        """Return the set of the features that are needed."""
         return cls(frozenset(name for name, is_needed in needed.items() if is_needed))
 
     @classmethod
@@ -76,36 +76,39 @@ class Features:
 
     @property
     def constants(self) -> dict[str, bool]:
-        """Values of the constants of this module."""
+        """Values of the ``HAS_`` constants of this module in the kernel."""
         return {f"HAS_{name.upper()}": name in self.names for name in FEATURES}
 
 
 ALL = Features(frozenset(FEATURES))
-"""All features, as in the largest kernel."""
+"""All features. Only the largest kernel has them."""
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 INLINE = "__endive_inline__"
-"""Attribute of a marked function: whether it is inlined."""
+"""Attribute of a kernel function that is True if its callers inline the function."""
 REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {}
-"""Functions that kernels call instead of functions of ``endive.arithmetic``, by replaced function."""
+"""Functions that kernels call instead of equivalent functions of ``endive.arithmetic``, by the replaced function."""
 
 
 def jit(function: Function) -> Function:
-    """Mark a function of the kernel."""
+    """Mark a function as part of the kernel."""
     setattr(function, INLINE, False)
     return function
 
 
 def inlined(function: Function) -> Function:
-    """Mark a function of the kernel for inlining; for small functions or functions with few callers."""
+    """Mark a function as part of the kernel, and inline its calls. Use this for small functions or functions with few callers."""
     setattr(function, INLINE, True)
     return function
 
 
 def replaces(original: Callable[..., Any]) -> Callable[[Function], Function]:
-    """Mark a function that kernels call instead of an equivalent function that Numba compiles to slower code."""
+    """Mark a function that kernels call in place of ``original``.
+
+    Use this if Numba compiles the equivalent ``original`` to slower code.
+    """
 
     def mark(function: Function) -> Function:
         REPLACED[original] = jit(function)
@@ -115,4 +118,4 @@ def replaces(original: Callable[..., Any]) -> Callable[[Function], Function]:
 
 
 word: Any = np.uint64
-"""Conversion of keys, ordinals and indices to the 64-bit words of ``endive.arithmetic``."""
+"""Conversion of keys and indices to the unsigned 64-bit integers that ``endive.arithmetic`` uses."""

@@ -1,11 +1,12 @@
-"""Event queue: a heap ordered by time. Ties are ordered by transaction, arrivals last.
+"""Schedule events in a queue, a heap ordered by time.
 
-An event is a time and an owner: the slot of a transaction, or ``arrival(source)``. Each node has four adjacent children, so the
-heap has half the levels of a binary heap, and the children of a node share a cache line.
+Events at the same time are ordered by transaction, followed by arrivals. An event has a time and an owner: the slot of a
+transaction, or ``arrival(source)``. Each node has four adjacent children, so the heap has half the levels of a binary heap, and the
+children of a node share a cache line.
 
-Most events are soon followed by another event of the same transaction. Therefore taking the first event leaves a hole at the top,
-which the next added event fills. The added event sinks only a few levels, whereas removing the first event would move the last
-event down through all levels.
+Most events are soon followed by another event of the same transaction. The queue therefore leaves a hole at the top when it returns
+its first event. The next added event fills the hole and moves down only a few levels. If the queue removed its first event
+immediately, the last event would move down through all levels.
 """
 
 from __future__ import annotations
@@ -16,18 +17,21 @@ from endive.simulation.compiled.features import inlined, jit
 from endive.simulation.compiled.memory import event_at, txn_at
 
 _ARRIVALS = 2**62
-"""Rank of arrivals, after all transactions of the same time."""
+"""Rank of arrivals among events at the same time, after all transactions."""
 
 
 @inlined
 def arrival(source_id: int) -> int:
-    """Return the owner number of a source's arrivals, or the source of an owner number."""
+    """Return the owner number of the arrivals of a source.
+
+    The function is its own inverse: it also returns the source of an owner number.
+    """
     return -1 - source_id
 
 
 @jit
 def _place(run: Any, owner: int) -> int:
-    """Return the rank of an event among events of the same time."""
+    """Return the rank of an event among events at the same time."""
     return txn_at(run, owner).txn_id if owner >= 0 else _ARRIVALS - owner
 
 
@@ -40,7 +44,7 @@ def _put(run: Any, index: int, time_ms: float, owner: int) -> None:
 
 @inlined
 def _before(run: Any, time_ms: float, owner: int, other_ms: float, other: int) -> bool:
-    """Return whether an event comes before another event; branches only on equal times."""
+    """Return whether one event comes before another. The code branches only if the times are equal."""
     before = time_ms < other_ms
     if time_ms == other_ms:
         before = _place(run, owner) < _place(run, other)
@@ -49,7 +53,7 @@ def _before(run: Any, time_ms: float, owner: int, other_ms: float, other: int) -
 
 @jit
 def _first_of(run: Any, child: int, end: int) -> int:
-    """Return the index of the first of some adjacent events."""
+    """Return the index of the earliest of several adjacent events."""
     first = child
     for other in range(child + 1, end):
         one, two = event_at(run, first), event_at(run, other)
@@ -60,7 +64,7 @@ def _first_of(run: Any, child: int, end: int) -> int:
 
 @jit
 def push(run: Any, time_ms: float, owner: int) -> None:
-    """Add an event."""
+    """Add an event to the queue."""
     if run.heap_hole:
         run.heap_hole = 0
         _sink(run, time_ms, owner)
@@ -79,13 +83,13 @@ def push(run: Any, time_ms: float, owner: int) -> None:
 
 @inlined
 def take_first(run: Any) -> None:
-    """Leave a hole in place of the first event. Call ``close_hole`` before the next event is taken."""
+    """Remove the first event and leave a hole. The caller must call ``close_hole`` before it reads the next event."""
     run.heap_hole = 1
 
 
 @inlined
 def close_hole(run: Any) -> None:
-    """Fill the hole at the top with the last event, if no event was added since the first was taken."""
+    """Fill the hole at the top with the last event, if no event was added since the first event was removed."""
     if run.heap_hole:
         run.heap_hole = 0
         run.heap_size -= 1
@@ -95,16 +99,16 @@ def close_hole(run: Any) -> None:
 
 @jit
 def await_event(run: Any, txn: Any, slot: int, event: int, delay_ms: float) -> None:
-    """Schedule the next event of a transaction after a delay."""
+    """Schedule the next event of a transaction after a delay in ms."""
     txn.event = event
     push(run, txn.now_ms + delay_ms, slot)
 
 
 @jit
 def _sink(run: Any, time_ms: float, owner: int) -> None:
-    """Replace the first event by another event, and move it down to its level.
+    """Replace the first event by another event, and move that event down to its level.
 
-    The first of four children is found without branches, unless two times are equal.
+    The code that selects the first of four children branches only if two times are equal.
     """
     size = run.heap_size
     i = 0

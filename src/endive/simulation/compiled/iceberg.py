@@ -1,6 +1,6 @@
-"""Run the steps of a transaction on Iceberg's commit path. The counterpart of ``endive.transaction.iceberg``.
+"""Run the steps of a transaction of Iceberg's Java library, as in ``endive.transaction.iceberg``.
 
-All steps use the state of tables at the time of the catalog read; their durations are drawn in advance.
+All steps of an attempt use the state of the tables at the catalog read that starts the attempt.
 """
 
 from __future__ import annotations
@@ -31,19 +31,25 @@ from endive.simulation.compiled.streams import conflict_uniform
 from endive.simulation.compiled.table_state import base_table, is_head_listed, review, snapshots_kept_by
 
 CUT_OFF, PREPARED, REAL_CONFLICT, EXPIRED = range(4)
-"""Outcomes of the preparation of a table; ``CUT_OFF`` is the end of the run."""
+"""Outcomes of the preparation of a table. ``CUT_OFF`` means that the run ends before the preparation ends."""
 
 
 @jit
 def sized_parameter(run: Any, txn: Any, kind: int, size: int) -> float:
-    """Return the size-dependent first parameter of a latency (median or its logarithm), or ``NOT_SIZED``."""
+    """Return the latency parameter that depends on the file size, or ``NOT_SIZED``.
+
+    The parameter is the median latency or its logarithm.
+    """
     cls = class_at(run, txn.cls)
     return first_parameter(cls.sized[kind], cls.access[kind], size)
 
 
 @jit
 def first_parameter(sized: Any, parameters: Any, size: int) -> float:
-    """Return the first parameter of a distribution for a size; ``sized`` contains the growth of the median."""
+    """Return the latency parameter for a file size, or ``NOT_SIZED``.
+
+    ``sized`` contains the base of the median latency, and its growth with the size.
+    """
     if sized[0] <= 0.0:
         return NOT_SIZED
     median = sized_median_ms(sized[1], sized[2], size)
@@ -52,7 +58,7 @@ def first_parameter(sized: Any, parameters: Any, size: int) -> float:
 
 @jit
 def sized_access(run: Any, txn: Any, kind: int, count: int, component: int, size: int, parallel: int) -> bool:
-    """Run a series of accesses to files of this size, in batches of ``parallel``."""
+    """Access ``count`` files of this size in batches of ``parallel``."""
     if count <= 0:
         return True
     first = sized_parameter(run, txn, kind, size)
@@ -61,7 +67,7 @@ def sized_access(run: Any, txn: Any, kind: int, count: int, component: int, size
 
 @jit
 def metadata_access(run: Any, txn: Any, kind: int, snapshots: int) -> bool:
-    """Read or write table metadata, if the client handles it."""
+    """Read or write table metadata, unless the catalog does so."""
     if not class_at(run, txn.cls).handles_metadata:
         return True
     return sized_access(run, txn, kind, 1, PER_ATTEMPT_IO, metadata_size(run, snapshots), 1)
@@ -80,7 +86,7 @@ def take_handles(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def forget_attempts(run: Any, txn: Any, slot: int) -> None:
-    """Reset the attempt state of an earlier commit of the same job."""
+    """Reset the state of the attempts of the previous commit of the same job."""
     for t in range(txn.written):
         mine = touched_at(run, slot, t)
         mine.seen = mine.start
@@ -95,7 +101,7 @@ def forget_attempts(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def is_real_conflict(run: Any, txn: Any) -> bool:
-    """Call the conflict detector, and count its result."""
+    """Return whether the conflict detector reports a real conflict, and count the result."""
     cls = class_at(run, txn.cls)
     can = traits_at(run, txn.cls, txn.operation).conflicts != 0
     real = can and (cls.detector == PARTITION_OVERLAP or conflict_uniform(txn) < cls.real_probability)
@@ -108,7 +114,7 @@ def is_real_conflict(run: Any, txn: Any) -> bool:
 
 @jit
 def prepare(run: Any, txn: Any, slot: int, t: int) -> int:
-    """Create the new state of a table from the current state; return the outcome."""
+    """Write the new state of a table on top of its current state, and return the outcome."""
     mine = touched_at(run, slot, t)
     table = table_at(run, mine.table)
     traits = traits_at(run, txn.cls, txn.operation)
@@ -192,7 +198,10 @@ def _make_snapshot(run: Any, txn: Any, mine: Any, table: Any, traits: Any, found
 
 @jit
 def merge_manifests(run: Any, txn: Any, manifests: int, size: int, component: int, cached: int) -> bool:
-    """Merge a group of manifests if its number requires it. Bins are merged in parallel, the manifests of a bin sequentially."""
+    """Merge manifests if there are enough of them.
+
+    Bins of manifests are merged in parallel. The manifests of one bin are read sequentially.
+    """
     bins, per_bin, newest = bins_of(run, manifests, size)
     pool = class_at(run, txn.cls).max_parallel
     mean = size // max(manifests, 1)
@@ -213,7 +222,7 @@ def merge_manifests(run: Any, txn: Any, manifests: int, size: int, component: in
 
 @jit
 def delete_all(run: Any, txn: Any, slot: int) -> bool:
-    """Delete all files of an aborting operation."""
+    """Delete all files that an aborted operation has written."""
     traits = traits_at(run, txn.cls, txn.operation)
     for t in range(txn.written):
         if not sized_access(run, txn, FILE_DELETE, files_made(touched_at(run, slot, t), traits), PER_ATTEMPT_IO, 0, 1):
@@ -223,7 +232,7 @@ def delete_all(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def after_commit(run: Any, txn: Any, slot: int) -> bool:
-    """Perform the reads of the library after a commit, and delete the files of failed attempts."""
+    """Read the table again after the commit, and delete the files of failed attempts."""
     traits = traits_at(run, txn.cls, txn.operation)
     for t in range(txn.written):
         mine = touched_at(run, slot, t)
@@ -242,7 +251,7 @@ def after_commit(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def _clean_up(run: Any, txn: Any, mine: Any) -> bool:
-    """Read a manifest list and a manifest for each expired snapshot, to find unreferenced files."""
+    """Read a manifest list and a manifest of each expired snapshot, to find unreferenced files."""
     pool = class_at(run, txn.cls).max_parallel
     size = list_size(run, mine.manifests)
     return (

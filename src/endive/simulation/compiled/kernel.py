@@ -1,8 +1,7 @@
-"""Main loop of the compiled engine: take the next event, apply it, and continue its transaction to the next event.
+"""Run the main loop of the compiled engine: process the next event, and continue its transaction to its next event.
 
-The counterpart of ``endive.transaction.lifecycle``: the same steps in the same order, divided at accesses to shared state.
-``advance`` runs until the rows are full, an array is full, or the run ends. All its state is in the arrays, so it can be called
-again. ``features`` determines its branches.
+The steps and their order are those of ``endive.transaction.lifecycle``. They are divided at accesses to shared state. ``advance``
+runs until an array is full or the run ends. All state is in the arrays, so ``advance`` can be called again.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ from endive.simulation.compiled.table_state import take_kept_snapshot
 
 @jit
 def advance(run: Any, max_events: int) -> int:
-    """Process events until the kernel must return to its caller; return the reason."""
+    """Process events until an array is full, the run ends, or ``max_events`` were processed. Return the reason."""
     for _ in range(max_events):
         if run.rows_used >= run.row_capacity:
             return run_state.ROWS_FULL
@@ -99,7 +98,7 @@ def begin(run: Any) -> None:
 
 @inlined
 def _starting_source(run: Any, owner: int) -> int:
-    """Return the source of the transaction that starts at an event of a source, or ``NO_SLOT``."""
+    """Return the source whose transaction starts at an event of a source, or ``NO_SLOT``."""
     if HAS_COMMITTERS:
         return take_turn(run, owner)
     return take_slot(run, owner)
@@ -144,7 +143,7 @@ def _arrive(run: Any, owner: int) -> None:
 
 @inlined
 def _take_effect(run: Any, txn: Any, slot: int) -> None:
-    """Process an event of a transaction, and continue to its next event."""
+    """Process an event of a transaction, and continue the transaction to its next event."""
     event = txn.event
     if HAS_SERVICE and request_at(run, slot).serving:
         end_load(run, txn, slot)
@@ -186,4 +185,4 @@ ENTRIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "begin": (begin, (_RUN,)),
     "advance": (advance, (_RUN, types.int64)),
 }
-"""Entry points of the kernel, with the types of their arguments."""
+"""Entry points of the kernel, with the Numba types of their arguments."""

@@ -1,4 +1,7 @@
-"""Convert a configuration of built-in components to arrays; reject custom components with the reason."""
+"""Convert a configuration of built-in components to the arrays of the compiled engine.
+
+Custom components are rejected with a message that names the component.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ from endive.workload.classes import zipf_cumulative
 
 INITIAL_SLOTS = 1024
 _ROW_PADDING = 72
-"""Padding of row columns, so that they do not start at multiples of a power of two and compete for few cache sets."""
+"""Padding of the columns of rows.
+
+Without padding, columns would start at multiples of a power of two and compete for the same cache sets.
+"""
 INITIAL_HISTORY = 4096
 OPERATION_ORDER = tuple(OPERATIONS[name] for name in OPERATION_CODES)
 """Operations in the order of their codes."""
@@ -43,16 +49,20 @@ _DISTRIBUTIONS = tuple(
     kind for kind in vars(storage).values() if isinstance(kind, type) and issubclass(kind, storage.QuantileDistribution)
 )
 _SERVICE_TIMES = ("network", "load", "commit", "check")
-"""Latency distributions of a service, in the order of ``run_state.SERVICE_NETWORK`` and the following constants."""
+"""Latency distributions of a service, in the order of the constants from ``run_state.SERVICE_NETWORK`` on."""
 _NOTHING: Parameters = (0, 0.0, 0.0, 0.0)
 
 
 class NotLowerableError(Exception):
-    """Raised if the configuration has a component that only the reference engine can run."""
+    """Raised if only the reference engine can run a component of the configuration."""
 
 
 def check_lowerable(config: SimulationConfig) -> None:
-    """Raise NotLowerableError if the compiled engine cannot run this configuration."""
+    """Check that the compiled engine can run this configuration.
+
+    Raises:
+        NotLowerableError: If a component is not built in, or not compiled.
+    """
     _builtin(config.catalog, [kind.catalog for kind in CATALOG_KINDS.values()], "catalog")
     if isinstance(config.catalog, ServiceCatalog):
         for name in _SERVICE_TIMES:
@@ -97,7 +107,10 @@ def _builtin(part: object, allowed: Sequence[type], what: str) -> None:
 
 
 def features_of(config: SimulationConfig) -> Features:
-    """Return the features that a configuration needs. Classes on several commit paths require the kernel with all paths."""
+    """Return the kernel features that a configuration needs.
+
+    A run with classes on several commit paths uses a kernel with all paths.
+    """
     classes = config.workload.config.workload_classes
     policies = [config.policy_of(cls) for cls in classes]
     protocol = any(policy.protocol is not None for policy in policies)
@@ -120,7 +133,7 @@ def features_of(config: SimulationConfig) -> Features:
 
 
 def _has_limits(catalog: Catalog) -> bool:
-    """Return whether the catalog limits writes of its commit pointer or the metadata size, or fails commits permanently."""
+    """Return whether commits can be throttled, exceed the metadata limit, or fail with a conflict of the database."""
     assert isinstance(catalog, StoredCatalog)
     if isinstance(catalog, ServiceCatalog) and catalog.settings.database_conflict > 0.0:
         return True
@@ -129,19 +142,19 @@ def _has_limits(catalog: Catalog) -> bool:
 
 
 def _has_client(policy: CommitPolicy) -> bool:
-    """Return whether clients use CPU time, cached table handles, or a backoff kind other than exponential."""
+    """Return whether clients use CPU time, cache table handles, or use a backoff kind other than exponential."""
     unusual = policy.backoff.enabled and policy.backoff.kind != "exponential"
     return unusual or policy.table_handle == "kept" or policy.client_time is not None
 
 
 def lower(config: SimulationConfig) -> World:
-    """Return the initial arrays of a run."""
+    """Return the arrays of a run in their initial state."""
     check_lowerable(config)
     return _Lowering(config).world()
 
 
 class _Lowering:
-    """Builder of the contents of the arrays."""
+    """Converter of one configuration, which collects the contents of the arrays."""
 
     def __init__(self, config: SimulationConfig) -> None:
         self.config = config
@@ -208,7 +221,7 @@ class _Lowering:
         return with_more_handovers(world) if len(world.committers) else world
 
     def _committers(self, sources: run_state.Array) -> run_state.Array:
-        """Return the committers of the classes, in order."""
+        """Return the records of the committers, in the order of their classes."""
         found = [cls for cls in self.classes if cls.committer is not None]
         committers = np.zeros(len(found), run_state.COMMITTER)
         for record, cls in zip(committers, found, strict=True):
@@ -268,7 +281,7 @@ class _Lowering:
         return array
 
     def _expires(self) -> bool:
-        """Return whether any transaction expires snapshots, so that the times of snapshots are needed."""
+        """Return whether a transaction may expire snapshots. If so, the kernel tracks the times of snapshots."""
         expiry = OPERATION_ORDER[run_state.EXPIRE_SNAPSHOTS]
         drawn = any(cls.operations.get(expiry, 0.0) > 0.0 for cls in self.classes)
         return drawn or any(operation == run_state.EXPIRE_SNAPSHOTS for _, operation, *_ in self.submissions)
@@ -340,8 +353,9 @@ class _Lowering:
         record["range_first"], record["range_end"] = cls.partition_range or (0, -1)
 
     def _candidates(self, cls: WorkloadClass) -> tuple[run_state.Ints, ...]:
-        """Return the candidate tables of a class, and, if the class depends on table groups, the candidates by table group with the
-        index of each table.
+        """Return the tables that a class may select.
+
+        If the class depends on table groups, also return the tables in order of group, and the index of each table in that order.
         """
         topology = self.workload.config
         tables = np.arange(topology.num_tables) if cls.tables is None else np.array(cls.tables, np.int64)
@@ -375,7 +389,7 @@ class _Lowering:
         record["timeout_ms"] = math.inf if policy.total_timeout_ms is None else policy.total_timeout_ms
 
     def _protocol(self, record: np.void, protocol: Protocol) -> None:
-        """Convert the steps of each phase of a protocol, and its conflict rules."""
+        """Convert the steps of each phase of a protocol, and its conflict rules, to records."""
         record["commit_path"] = run_state.PROTOCOL
         for place, phase in enumerate(PHASES):
             record["phase_first"][place] = sum(map(len, self.steps))
@@ -452,7 +466,10 @@ class _Lowering:
         return tables, np.zeros(sum(topology.partitions_per_table), np.int64)
 
     def _traits(self) -> run_state.Array:
-        """Return the snapshots that each operation of each class creates: all first snapshots, followed by all second snapshots."""
+        """Return the records of the snapshots that each operation creates, by class.
+
+        The first snapshots of all operations precede the second snapshots, which only PyIceberg creates.
+        """
         codes = run_state.NUM_OPERATIONS
         traits = np.zeros((len(self.classes), 2 * codes), run_state.TRAITS)
         traits["kind"] = run_state.UNUSED
@@ -464,7 +481,7 @@ class _Lowering:
         return traits
 
     def _weights_at(self, alpha: float) -> int:
-        """Return the offset of the cumulative weights for this exponent."""
+        """Return the offset of the cumulative Zipf weights with this exponent."""
         if alpha not in self.weight_offsets:
             self.weight_offsets[alpha] = len(self.weights)
             self.weights.extend(zipf_cumulative(self.most_items, alpha))
@@ -476,7 +493,7 @@ class _Lowering:
 
 
 def _reads_history(cls: WorkloadClass, policy: CommitPolicy) -> bool:
-    """Return whether an operation of the class depends on the snapshots since its start."""
+    """Return whether an operation of the class depends on the snapshots that were committed since its start."""
     drawn = {operation for operation, weight in cls.operations.items() if weight > 0.0}
     operations = drawn | {each.operation for each in cls.arrivals.traced if each.operation is not None}
     settings, path = cls.settings or OperationSettings(), policy.path
@@ -486,14 +503,14 @@ def _reads_history(cls: WorkloadClass, policy: CommitPolicy) -> bool:
 
 @lru_cache(maxsize=1)
 def _quantiles(length: int) -> run_state.Floats:
-    """Return the table of ``normal_quantile`` as an array with each cell in one cache line."""
+    """Return the table of normal quantiles as an array. Each cell of the table is in one cache line."""
     table: run_state.Floats = aligned(length, np.dtype(np.float64))
     table[:] = QUANTILES[:length]
     return table
 
 
 def _fill_service(run: np.void, catalog: ServiceCatalog) -> None:
-    """Fill in the settings of a service."""
+    """Copy the settings of a catalog service to the record of the run."""
     settings = catalog.settings
     run["catalog_kind"] = run_state.SERVICE
     run["service"][:] = [getattr(settings, name).parameters for name in _SERVICE_TIMES]
@@ -512,9 +529,9 @@ def _fill_service(run: np.void, catalog: ServiceCatalog) -> None:
 
 
 def _fill(record: Any, part: Any, prefix: str = "") -> None:
-    """Copy the fields of a model object to the record fields of the same names, prefixed by ``prefix``.
+    """Copy the fields of a model object to the fields of a record with the same names, prefixed by ``prefix``.
 
-    Text values become codes, distributions become parameters; fields with None stay unchanged.
+    A text value becomes its code, and a distribution becomes its parameters. A field with the value None is not copied.
     """
     for field in dataclasses.fields(part):
         name, value = prefix + field.name, getattr(part, field.name)
@@ -531,7 +548,11 @@ def _profile(provider: storage.StorageProvider) -> storage.StorageProfile:
 
 
 def _growth(profile: storage.StorageProfile, kind: str, *, write: bool) -> tuple[float, float, float]:
-    """Return whether the median latency of an access grows with object size, its base, and its growth per MiB."""
+    """Return how the median latency of an access grows with the object size.
+
+    Returns:
+        1 if the latency depends on the size, otherwise 0; the median for size 0 in ms; the growth in ms per MiB.
+    """
     found = profile.distribution(kind, write=write)
     if isinstance(found, storage.SizeBasedLatency | storage.TableLatency):
         return 1.0, found.base_latency_ms, found.latency_per_mib_ms

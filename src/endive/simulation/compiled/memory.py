@@ -23,7 +23,10 @@ _BYTES = ir.IntType(8).as_pointer()
 
 
 def record_finder(array: str, dtype: np.dtype[np.void], *inner: str) -> Any:
-    """Return a function (run, index, ...) that locates a record of an array; ``inner`` names the lengths of inner dimensions."""
+    """Return a kernel function (run, index, ...) that returns a record of an array.
+
+    ``inner`` names the fields with the lengths of the inner dimensions.
+    """
     record = from_dtype(dtype)
 
     @intrinsic
@@ -44,7 +47,10 @@ def record_finder(array: str, dtype: np.dtype[np.void], *inner: str) -> Any:
 
 
 def _load_field(builder: Any, run_pointer: Any, name: str, kind: Any) -> Any:
-    """Load an address or a size from the run's record. Kernels never change them, so LLVM may keep the value across stores."""
+    """Load an address or a size from the record of the run.
+
+    Kernels never change these fields, so LLVM may load a value once and reuse it after stores.
+    """
     offset = ir.Constant(_WORD, RUN.fields[name][1])  # type: ignore[index]
     place = builder.gep(builder.bitcast(run_pointer, _BYTES), [offset], inbounds=True)
     value = builder.load(builder.bitcast(place, kind.as_pointer()))
@@ -53,7 +59,7 @@ def _load_field(builder: Any, run_pointer: Any, name: str, kind: Any) -> Any:
 
 
 def array_finder(item: Any) -> Any:
-    """Return a function that creates an array from the address of its first item and its length."""
+    """Return a kernel function that creates an array from the address of its first item and its length."""
     array = types.Array(item, 1, "C")
 
     @intrinsic
@@ -74,7 +80,7 @@ def array_finder(item: Any) -> Any:
 
 
 def row_writer(first: int, end: int) -> Any:
-    """Return a function (run, row, txn) that copies words of a transaction's record to the columns of a row."""
+    """Return a kernel function (run, row, txn) that copies words of the record of a transaction to the columns of a row."""
 
     @intrinsic
     def write(typing_context: Any, run: Any, index: Any, txn: Any) -> Any:
@@ -99,11 +105,11 @@ _ROW_WORDS = run_state.ROW.itemsize // 8
 _PROTOCOL_AT = _ROW_WORDS - run_state.PROTOCOL_WORDS
 _BATCH_AT = _PROTOCOL_AT - run_state.BATCH_WORDS
 write_row = row_writer(0, _BATCH_AT)
-"""Function that writes a transaction's row, except the columns of committers and protocols."""
+"""Kernel function that writes the row of a transaction, except the columns of committers and protocols."""
 write_batch = row_writer(_BATCH_AT, _PROTOCOL_AT)
-"""Function that writes the columns of committers."""
+"""Kernel function that writes the columns of committers."""
 write_requests = row_writer(_PROTOCOL_AT, _ROW_WORDS)
-"""Function that writes the columns of protocols."""
+"""Kernel function that writes the columns of declarative protocols."""
 step_at = record_finder("steps", run_state.STEP)
 committer_at = record_finder("committers", run_state.COMMITTER)
 handover_at = record_finder("handovers", run_state.HANDOVER)

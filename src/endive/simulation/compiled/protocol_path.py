@@ -1,6 +1,6 @@
-"""Run a transaction that follows a declarative protocol: its phases, and its events on shared state.
+"""Run a transaction that follows a declarative protocol, as in ``endive.transaction.protocol_path``.
 
-The counterpart of ``endive.transaction.protocol_path``.
+This module runs the phases of the protocol and the requests that access shared state.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from endive.simulation.compiled.streams import resends_ms
 from endive.simulation.compiled.table_state import overlaps, take_snapshot
 
 _NONE, _CONFLICT, _NOT_REBASED = range(3)
-"""Results of the examination of intervening commits."""
+"""Results of the check for conflicts with intervening commits."""
 
 
 @inlined
 def begin_load(run: Any, txn: Any, slot: int) -> None:
-    """Start a transaction."""
+    """Start the load phase of a transaction."""
     txn.attempt = 0
     txn.lost_files = 0
     enter_phase(run, txn, run_state.LOAD)
@@ -55,7 +55,7 @@ def begin_load(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def protocol_event(run: Any, txn: Any, slot: int, event: int) -> None:
-    """Process an event of a protocol, and continue to the next event."""
+    """Process an event of a transaction, and continue the transaction to its next event."""
     if event == run_state.PROTOCOL_STEP:
         _proceed(run, txn, slot)
     elif event == run_state.PROTOCOL_OBSERVED:
@@ -102,7 +102,7 @@ def _finish_step(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _learn_version(run: Any, txn: Any, slot: int) -> None:
-    """Update the state that the client knows to the current state."""
+    """Update the table version that the client knows to the current version."""
     take_snapshot(run, txn, slot)
     if txn.phase_seq < 0:
         txn.phase_seq = txn.seq
@@ -120,7 +120,7 @@ def _learn_version(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _send_discovery(run: Any, txn: Any, slot: int) -> None:
-    """Send the request that shows the current version."""
+    """Send the request whose response shows the current table version."""
     asked = step_at(run, txn.place)
     if asked.in_catalog:
         request_read(run, txn, slot, run_state.PROTOCOL_READ)
@@ -138,7 +138,7 @@ def _send_discovery(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _observed(run: Any, txn: Any, slot: int) -> bool:
-    """Learn the version that a request to the object store observes; return whether the client continues."""
+    """Process a response of the object store that shows the table version. Return whether the client continues."""
     _learn_version(run, txn, slot)
     if not end_response(run, txn, component_of(txn.phase), txn.success_ms - txn.effect_ms):
         return False
@@ -148,7 +148,7 @@ def _observed(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def _proceed(run: Any, txn: Any, slot: int) -> None:
-    """Run phases until the next event."""
+    """Run the phases of the transaction until its next event."""
     going = True
     while going:
         outcome = run_steps(run, txn)
@@ -167,7 +167,7 @@ def _proceed(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _end_phase(run: Any, txn: Any, slot: int) -> bool:
-    """Continue after a phase; return whether the next phase runs immediately."""
+    """Continue after the end of a phase. Return whether the next phase starts immediately."""
     phase = txn.phase
     if phase == run_state.LOAD:
         return _begin_attempts(run, txn, slot)
@@ -214,9 +214,9 @@ def _begin_attempts(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def _conflicts_since(run: Any, txn: Any, slot: int, t: int) -> int:
-    """Return the number of new commits to a table that can make the operation fail, and mark them as examined.
+    """Return the number of new commits to a table that can make the operation fail, and mark these commits as checked.
 
-    ``txn.conflict_is_certain`` is set if one of them makes it fail for certain.
+    If a commit makes the operation fail for certain, the function sets ``txn.conflict_is_certain``.
     """
     mine = touched_at(run, slot, t)
     table = table_at(run, mine.table)
@@ -240,7 +240,7 @@ def _conflicts_since(run: Any, txn: Any, slot: int, t: int) -> int:
 
 @jit
 def _examine_commits(run: Any, txn: Any) -> int:
-    """Examine the commits that the client has learned about since the last examination."""
+    """Check for conflicts with the commits that the client has learned about since the last check."""
     cls = class_at(run, txn.cls)
     if not cls.rebases and txn.seq != txn.start_seq:
         return _NOT_REBASED

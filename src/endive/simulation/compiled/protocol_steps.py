@@ -1,6 +1,7 @@
-"""Run the steps of a protocol that do not affect other transactions: requests to the object store, up to the next event.
+"""Run the steps of a declarative protocol that do not affect other transactions, as in ``endive.transaction.protocol_path``.
 
-Together with ``protocol_path`` of this package, the counterpart of ``endive.transaction.protocol_path``.
+These steps are requests to the object store. A step that affects other transactions ends the sequence with an event, which
+``protocol_path`` of this package processes.
 """
 
 from __future__ import annotations
@@ -27,12 +28,15 @@ from endive.simulation.compiled.run_state import (
 from endive.simulation.compiled.streams import largest_storage_uniform, resends_ms
 
 ENDED, CUT, LOSES, DISCOVERS, REQUESTS, PUBLISHES = range(6)
-"""Reasons for stopping a phase: its end, the end of the run, a check, or an event that affects other transactions."""
+"""Reasons for stopping a phase.
+
+In order: end of the phase, end of the run, failed check of the version, and three requests that access shared state.
+"""
 
 
 @jit
 def enter_phase(run: Any, txn: Any, phase: int) -> None:
-    """Start a phase."""
+    """Start a phase of the protocol."""
     txn.phase = phase
     txn.place = class_at(run, txn.cls).phase_first[phase]
     txn.phase_seq = txn.seq
@@ -44,7 +48,7 @@ def enter_phase(run: Any, txn: Any, phase: int) -> None:
 
 @jit
 def component_of(phase: int) -> int:
-    """Return the time component that a phase belongs to."""
+    """Return the component of the latency to which a phase belongs."""
     if phase == LOAD:
         return CATALOG_READ
     return CONFLICT_IO if phase == AFTER_LOSS else PER_ATTEMPT_IO
@@ -60,7 +64,7 @@ def requests_of(run: Any, txn: Any, step: Any) -> int:
 
 @jit
 def count_requests(txn: Any, step: Any, requests: int) -> None:
-    """Add requests to the counter of a step."""
+    """Add a number of requests to the counter of a step."""
     counter = step.counter
     if counter < NUM_COUNTS:
         txn.counts[counter] += requests
@@ -74,14 +78,17 @@ def count_requests(txn: Any, step: Any, requests: int) -> None:
 
 @jit
 def latency_of(run: Any, txn: Any, step: Any, requests: int) -> float:
-    """Return the latency of parallel requests of a step."""
+    """Return the latency of a batch of parallel requests of a step, in ms."""
     first = first_parameter(step.sized, step.access, step_size(step, txn.known_files, max(txn.seq, 0)))
     return sized_latency(run, step.access, first, largest_storage_uniform(txn, requests))
 
 
 @jit
 def run_steps(run: Any, txn: Any) -> int:
-    """Run the remaining steps of the phase; return the reason for stopping, with ``txn.place`` at the step where it stopped."""
+    """Run the remaining steps of a phase, and return the reason for stopping.
+
+    ``txn.place`` is then the index of the step at which the phase stopped.
+    """
     cls = class_at(run, txn.cls)
     end = cls.phase_end[txn.phase]
     while txn.place < end:
@@ -111,7 +118,7 @@ def run_steps(run: Any, txn: Any) -> int:
 
 @jit
 def end_step(txn: Any) -> None:
-    """Continue with the next step after an event."""
+    """Advance to the next step after an event."""
     txn.place += 1
 
 
@@ -128,13 +135,13 @@ def loses_after(run: Any, txn: Any) -> bool:
 
 @jit
 def run_object_steps(run: Any, txn: Any) -> bool:
-    """Run a phase without events; return whether it ended before the end of the run."""
+    """Run a phase that only accesses the object store. Return whether the phase ended before the end of the run."""
     return run_steps(run, txn) == ENDED
 
 
 @jit
 def _run_requests(run: Any, txn: Any, step: Any, requests: int, parallel: int) -> bool:
-    """Run the requests of a step in batches."""
+    """Send the requests of a step in batches of ``parallel``."""
     while requests > 0:
         batch = min(requests, parallel)
         latency = latency_of(run, txn, step, batch)
@@ -151,7 +158,7 @@ def _run_requests(run: Any, txn: Any, step: Any, requests: int, parallel: int) -
 
 @jit
 def _run_pair(run: Any, txn: Any, one: Any, other: Any) -> bool:
-    """Run two requests concurrently."""
+    """Send one request of each of two steps concurrently."""
     first = latency_of(run, txn, one, 1)
     second = latency_of(run, txn, other, 1)
     slower = max(first, second)

@@ -1,4 +1,4 @@
-"""Run the steps of a transaction on PyIceberg's commit path. The counterpart of ``endive.transaction.pyiceberg``."""
+"""Run the steps of a transaction of PyIceberg, as in ``endive.transaction.pyiceberg``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from endive.simulation.compiled.table_state import base_table, review
 
 @jit
 def snapshots_made(run: Any, txn: Any) -> int:
-    """Return the number of snapshots that the operation creates per table."""
+    """Return the number of snapshots that the operation creates in each table."""
     return 1 if traits_at(run, txn.cls, NUM_OPERATIONS + txn.operation).kind == UNUSED else 2
 
 
@@ -75,7 +75,7 @@ def write_all_metadata(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def validate_again(run: Any, txn: Any, slot: int, t: int) -> int:
-    """Read the metadata of a table, and validate against commits since the operation started; return the outcome."""
+    """Read the metadata of a table, and validate against the commits since the start of the operation. Return the outcome."""
     mine = touched_at(run, slot, t)
     table = table_at(run, mine.table)
     traits = traits_at(run, txn.cls, txn.operation)
@@ -97,7 +97,7 @@ def validate_again(run: Any, txn: Any, slot: int, t: int) -> int:
 
 @jit
 def make_snapshots(run: Any, txn: Any, slot: int) -> bool:
-    """Create the manifests and manifest lists of an attempt on top of the current tables."""
+    """Write the manifests and manifest lists of an attempt on top of the current tables."""
     txn.written_before = txn.counts[FILE_WRITE] + txn.counts[LIST_WRITE]
     for t in range(txn.written):
         mine = touched_at(run, slot, t)
@@ -135,7 +135,7 @@ def _make_snapshot(run: Any, txn: Any, slot: int, t: int, traits: Any) -> bool:
 
 @jit
 def _together(run: Any, txn: Any, bytes_read: int) -> bool:
-    """Write the new manifest while reading the manifest list."""
+    """Write the new manifest and read the manifest list concurrently."""
     read = _latency(run, txn, LIST_READ, bytes_read)
     write = _latency(run, txn, FILE_WRITE, run.manifest_bytes)
     slower = max(read, write)

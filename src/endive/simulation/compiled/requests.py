@@ -1,6 +1,6 @@
-"""Send reads and commits to the catalog, and process their responses, up to the end of a transaction.
+"""Send reads and commits to the catalog, and process their responses until the transaction ends.
 
-A request takes effect at its event. A response can be lost. After the response the transaction commits, aborts or retries.
+A request takes effect at its event. Its response can be lost. After the response, the transaction commits, aborts or retries.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def abort(run: Any, txn: Any, slot: int, reason: int) -> None:
 
 @jit
 def finish(run: Any, txn: Any, slot: int) -> None:
-    """Write the transaction's row and free its slot."""
+    """Write the row of a transaction that has ended, and free its slot."""
     row = run.rows_used
     write_row(run, row, txn)
     if HAS_COMMITTERS:
@@ -115,7 +115,7 @@ def finish(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _continue_job(run: Any, txn: Any, slot: int) -> bool:
-    """Start the next commit of a job with several commits, in the same slot; return whether there is one."""
+    """Start the next commit of a job with several commits, in the same slot. Return False if the job has no further commit."""
     cls = class_at(run, txn.cls)
     if txn.operation != run_state.REWRITE_FILES or txn.entered_ms < 0.0 or txn.reason == run_state.CRASH:
         return False
@@ -144,7 +144,7 @@ def _continue_job(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def start_next_commit(run: Any, txn: Any, slot: int) -> None:
-    """Start the first attempt of a further commit of a job."""
+    """Start the first attempt of the next commit of a job."""
     txn.status = run_state.COMMITTING
     txn.commit_started_ms = txn.now_ms
     txn.entered_ms = txn.now_ms
@@ -153,7 +153,7 @@ def start_next_commit(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def request_read(run: Any, txn: Any, slot: int, event: int) -> None:
-    """Send a read of the catalog, which takes effect at its event."""
+    """Send a read request to the catalog. The read takes effect at ``event``."""
     if HAS_FAILURES and event != run_state.DISCOVERY:
         if not wait_for_errors(run, txn, run_state.CATALOG_READ):
             return
@@ -177,7 +177,7 @@ def request_read(run: Any, txn: Any, slot: int, event: int) -> None:
 def end_by_failure(run: Any, txn: Any, slot: int, event: int) -> None:
     """End a transaction after a request that failed permanently, or at its deadline.
 
-    It aborts and leaves its files, unless it has committed before.
+    If the transaction has committed before, it ends as committed. Otherwise the transaction aborts and leaves its files.
     """
     reason = run_state.CANCELLED if txn.failed == run_state.CANCELLED else run_state.FAILED
     txn.failed = 0
@@ -192,7 +192,10 @@ def end_by_failure(run: Any, txn: Any, slot: int, event: int) -> None:
 
 @jit
 def rest_of_read(run: Any, txn: Any) -> float:
-    """Return the time from the linearization point of a read to its response, including log entries since the checkpoint."""
+    """Return the time from the linearization point of a catalog read to its response, in ms.
+
+    The time includes the log entries since the checkpoint.
+    """
     if HAS_SERVICE:
         return txn.success_ms  # type: ignore[no-any-return]
     if HAS_LOG:
@@ -202,13 +205,13 @@ def rest_of_read(run: Any, txn: Any) -> float:
 
 @jit
 def end_read(run: Any, txn: Any) -> bool:
-    """Wait for the response to a read of the catalog; return whether the client continues."""
+    """Wait for the response to a catalog read. Return whether the client continues."""
     return end_response(run, txn, run_state.CATALOG_READ, rest_of_read(run, txn))
 
 
 @jit
 def end_response(run: Any, txn: Any, component: int, rest: float) -> bool:
-    """Wait for the rest of a response and the client CPU time; return whether both end before the end of the run."""
+    """Wait for a response and for the client CPU time. Return whether both end before the end of the run."""
     elapsed = txn.effect_ms
     now = txn.now_ms
     if rest > 0.0:
@@ -230,7 +233,7 @@ def end_response(run: Any, txn: Any, component: int, rest: float) -> bool:
 
 @jit
 def wait_for_errors(run: Any, txn: Any, component: int) -> bool:
-    """Wait while the SDK resends failed catalog requests; return whether it succeeds before the end of the run."""
+    """Wait while the SDK resends failed catalog requests. Return whether a request succeeds before the end of the run."""
     waited = resends_ms(txn, class_at(run, txn.cls).request_error, 1, 0.0)
     if waited > 0.0:
         if txn.now_ms + waited > txn.deadline_ms:
@@ -244,7 +247,7 @@ def wait_for_errors(run: Any, txn: Any, component: int) -> bool:
 
 @jit
 def begin_commit(run: Any, txn: Any, slot: int) -> None:
-    """Send the commit of an attempt, unless the client crashes first."""
+    """Send the commit request of an attempt, unless the client crashes first."""
     if HAS_FAILURES:
         txn.known_by_key = 0
         if fails(txn, class_at(run, txn.cls).client_crash):
@@ -255,7 +258,7 @@ def begin_commit(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def send_commit(run: Any, txn: Any, slot: int) -> None:
-    """Send a commit to the catalog."""
+    """Send a commit request to the catalog."""
     if HAS_FAILURES:
         if not wait_for_errors(run, txn, run_state.CATALOG_COMMIT):
             return
@@ -276,7 +279,10 @@ def send_commit(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def send_request(run: Any, txn: Any, slot: int, success: int, failure: int, event: int) -> None:
-    """Send a conditional write to the catalog; both of its latencies use the same uniform random number."""
+    """Send a conditional write to the catalog.
+
+    The latencies of success and of failure use the same uniform random number.
+    """
     txn.success_ms, txn.failure_ms = two_values(run, run.catalog[success], run.catalog[failure], catalog_uniform(txn))
     txn.effect_ms = moment_of_effect_ms(txn.success_ms, run.linearization)
     await_event(run, txn, slot, event, txn.effect_ms)
@@ -284,7 +290,7 @@ def send_request(run: Any, txn: Any, slot: int, success: int, failure: int, even
 
 @jit
 def take_answer(run: Any, txn: Any, slot: int, success: bool, effect_at: float) -> None:
-    """Process the response to a commit, unless it is lost."""
+    """Process the response to a commit request, unless the response is lost."""
     if HAS_CLIENTS and not _compute_after_commit(run, txn):
         return
     txn.times[run_state.CATALOG_COMMIT] += txn.elapsed_ms
@@ -306,7 +312,7 @@ def take_answer(run: Any, txn: Any, slot: int, success: bool, effect_at: float) 
 
 @inlined
 def _compute_after_commit(run: Any, txn: Any) -> bool:
-    """Wait for the client CPU time after the response to a commit; return whether it ends before the end of the run."""
+    """Wait for the client CPU time after the response to a commit. Return whether it ends before the end of the run."""
     computing = client_ms(run, txn, class_at(run, txn.cls))
     txn.now_ms += computing
     txn.elapsed_ms += computing
@@ -315,7 +321,10 @@ def _compute_after_commit(run: Any, txn: Any) -> bool:
 
 @jit
 def _lose_answer(run: Any, txn: Any, slot: int, success: bool) -> None:
-    """Continue after a lost response: check the outcome, retry, or resend the commit with its idempotency key."""
+    """Continue after a lost response.
+
+    The client checks the outcome, retries, or resends the commit with its idempotency key.
+    """
     on_unknown = class_at(run, txn.cls).on_unknown
     txn.unknown_outcomes += 1
     if HAS_LIMITS:
@@ -333,7 +342,7 @@ def _lose_answer(run: Any, txn: Any, slot: int, success: bool) -> None:
 
 @inlined
 def learn_status(run: Any, txn: Any, slot: int) -> None:
-    """Continue after a read that checks the outcome of a commit; its response may also be lost."""
+    """Continue after a catalog read that checks the outcome of a commit. The response to this read can also be lost."""
     effect_at = txn.now_ms
     if not end_read(run, txn):
         return
@@ -345,7 +354,7 @@ def learn_status(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def check_status_again(run: Any, txn: Any, slot: int) -> None:
-    """Check the outcome of a commit again after a failed check or a lost response; abort after the last check."""
+    """Check the outcome of a commit again after a failed check. After the last check, the transaction aborts."""
     cls = class_at(run, txn.cls)
     txn.status_checks += 1
     if txn.status_checks > cls.status_checks:
@@ -356,7 +365,7 @@ def check_status_again(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _learn_outcome(run: Any, txn: Any, slot: int, success: bool, effect_at: float) -> None:
-    """Continue after the outcome of an attempt is known: commit, abort, or back off and read the catalog again."""
+    """Continue after the client knows the outcome of an attempt: commit, abort, or back off and retry."""
     cls = class_at(run, txn.cls)
     if HAS_FAILURES and success:
         txn.deadline_ms = math.inf
@@ -381,7 +390,7 @@ def _learn_outcome(run: Any, txn: Any, slot: int, success: bool, effect_at: floa
 
 @jit
 def lose_attempt(run: Any, txn: Any, slot: int) -> None:
-    """Abort, or back off and read the catalog again."""
+    """Continue after a failed attempt: abort, or back off and read the catalog again."""
     cls = class_at(run, txn.cls)
     if HAS_PROTOCOL:
         txn.lost_files += 1
@@ -409,7 +418,7 @@ def lose_attempt(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def restarts_after_conflict(run: Any, txn: Any, slot: int, may_restart: bool) -> bool:
-    """Return whether the operation restarts after a conflict; otherwise it aborts."""
+    """Return whether the operation restarts after a conflict. If not, the operation aborts."""
     cls = class_at(run, txn.cls)
     if not delete_leftovers(run, txn, slot):
         return False
@@ -426,7 +435,7 @@ def restarts_after_conflict(run: Any, txn: Any, slot: int, may_restart: bool) ->
 
 @jit
 def delete_leftovers(run: Any, txn: Any, slot: int) -> bool:
-    """Delete the files of an operation that ends without success."""
+    """Delete the files of an operation that ends without a commit. Return whether the deletes end before the end of the run."""
     if HAS_PROTOCOL:
         enter_phase(run, txn, run_state.AFTER_ABORT)
         return run_object_steps(run, txn)

@@ -1,7 +1,8 @@
-"""State of a compiled run as arrays: one record per transaction in flight, class, source, table and group.
+"""Define the arrays that hold the state of a compiled run.
 
-Records of transactions are reused, so their number depends on the transactions in flight and not on the length of the run. Arrays
-that become full are replaced by larger ones (``with_more_slots`` and others).
+Each transaction in flight, class, source, table and table group has a record. The record of a transaction is reused after the
+transaction ends, so the number of records depends on the transactions in flight and not on the length of the run. Arrays that
+become full are replaced by larger arrays (``with_more_slots`` and others).
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ CODES: Mapping[str, tuple[str, ...]] = {
     "backoff_kind": BACKOFF_KINDS,
     "round": COMMIT_ROUNDS,
 }
-"""Allowed values of settings with text values; records contain their indices in these lists."""
+"""Allowed values of settings with text values. Records contain the index of the value in this list."""
 ICEBERG, PYICEBERG, PROTOCOL = paths.ICEBERG.code, paths.PYICEBERG.code, paths.PROTOCOL.code
 LOAD, ATTEMPT, AFTER_LOSS, AFTER_SUCCESS, AFTER_ABORT, CHECKPOINT = range(6)
-"""Phases of a protocol, in the order of ``endive.transaction.protocol_path.PHASES``."""
+"""Phases of a declarative protocol, in the order of ``endive.transaction.protocol_path.PHASES``."""
 MERGE, RESTART = (CODES["on_real_conflict"].index(policy) for policy in ("merge", "restart"))
 UNKNOWN_CHECK, UNKNOWN_RETRY = (CODES["on_unknown"].index(policy) for policy in ("check", "retry"))
 ALL_WRITERS = COMMIT_ROUNDS.index("all_writers")
@@ -53,7 +54,7 @@ CAS, LOG, SERVICE = range(3)
 # Distributions of a service: indices of Run.service.
 SERVICE_NETWORK, SERVICE_LOAD, SERVICE_COMMIT, SERVICE_CHECK = range(4)
 NO_SLOT = -1
-"""Marker of the end of a list of slots."""
+"""Index that marks the end of a list of slots."""
 
 # Events of a transaction: the times of accesses to shared state.
 START_READ, RETRY_READ, CAS_EFFECT = range(3)
@@ -76,19 +77,22 @@ CACHE_LINE = 64
 
 
 def _record(*groups: str) -> np.dtype[Any]:
-    """Return a record type from field names: names with milliseconds are floats, others integers, unless ``:type`` follows."""
+    """Return a record type from a list of field names.
+
+    A field whose name ends with ``_ms`` is a float and any other field is an integer, unless the name is followed by ``:type``.
+    """
     named = (each.partition(":") for group in groups for each in group.split())
     return np.dtype([(name, kind or ("f8" if name.endswith("_ms") else "i8")) for name, _, kind in named])
 
 
 def _in_lines(*groups: str) -> np.dtype[Any]:
-    """Return a record type padded to whole cache lines, so that fields are at the same place of a line in every record."""
+    """Return a record type padded to whole cache lines. A field then has the same offset within a cache line in every record."""
     words = -_record(*groups).itemsize % CACHE_LINE // 8
     return _record(*groups, f"unused:({words},)i8") if words else _record(*groups)
 
 
 def aligned(shape: int | tuple[int, ...], dtype: np.dtype[Any], ahead: int = 0) -> npt.NDArray[Any]:
-    """Return an array of zeros in which item number ``ahead`` starts a cache line."""
+    """Return an array of zeros in which the item with index ``ahead`` starts a cache line."""
     shape = (shape,) if isinstance(shape, int) else shape
     size = math.prod(shape) * dtype.itemsize
     memory = np.zeros(size + CACHE_LINE, np.uint8)
@@ -97,7 +101,7 @@ def aligned(shape: int | tuple[int, ...], dtype: np.dtype[Any], ahead: int = 0) 
 
 
 class World(NamedTuple):
-    """All arrays of a run."""
+    """Arrays of a run."""
 
     run: Array
     classes: Array
@@ -196,14 +200,18 @@ COMMITTER = _record(
     "source interval_ms max_batch limit next_ms waiting under_way head tail called timed",
     "round num_writers timeout_ms round_number delivered deadline_ms ready end_ms",
 )
-"""Committer: source, settings, list of file batches (the first are being committed), scheduled events, and open round."""
+"""Committer: its source, its settings, its list of file batches, its scheduled events, and its open round.
+
+The first file batches of the list belong to the current commit.
+"""
 
 HANDOVER = _record("time_ms source next data_start_ms")
 
 SUBMISSION = _record("time_ms operation runtime_ms table first_partition partitions")
-"""Submission of a trace. Negative values are drawn, because the trace does not contain them.
+"""Submission of a trace.
 
-Partitions are a range of ``World.traced_partitions``.
+A negative value means that the trace does not contain the value, so the engine draws it. The partitions are a range of
+``World.traced_partitions``.
 """
 
 _ROW = (
@@ -214,9 +222,9 @@ _ROW = (
     "list_requests catalog_requests data_reads data_writes",
 )
 ROW = _record(*_ROW)
-"""Fields of a row of results: the beginning of a transaction's record."""
+"""Fields of a row of results. The record of a transaction begins with these fields."""
 BATCH_WORDS, PROTOCOL_WORDS = 3, 4
-"""Numbers of fields at the end of a row that only committers and only protocols use."""
+"""Number of fields at the end of a row that only committers use, and number of fields that only protocols use."""
 
 TXN = _in_lines(
     *_ROW,
@@ -255,33 +263,40 @@ TOUCHED = _in_lines(
     # version cached by the writer, if it caches table handles
     "known_version",
 )
-"""Table that a transaction accesses: version when read, number of partitions to write, end of its list when read."""
+"""Table that a transaction accesses: the version that it read, and the state of its attempts."""
 
 TRAITS = _record(*(field.name for field in fields(Traits)))
-"""Snapshot that an operation of a class creates. PyIceberg operations may create two; otherwise the second is ``UNUSED``."""
+"""Traits of a snapshot that an operation of a class creates.
+
+An operation of PyIceberg can create two snapshots. For other operations, the second record is ``UNUSED``.
+"""
 UNUSED = -1
 
 HISTORY = _record("parent kind data deletes partitions first last")
-"""Snapshot: its parent, the manifests it added, the number of partitions it wrote (-1: any), and their range."""
+"""Snapshot of a table: its parent, the manifests that it added, and the partitions that it wrote.
+
+``partitions`` is the number of partitions, or -1 if the snapshot may have written to any partition. ``first`` and ``last`` are the
+range of the partitions.
+"""
 
 AGE = _record("time_ms next")
-"""Time of a retained snapshot, and the next newer one of its table, or the next free index."""
+"""Time of a retained snapshot, in a list from the oldest to the newest snapshot of a table."""
 
 PARTITION = _record("partition version")
-"""A partition that a transaction writes, and its version when read."""
+"""Partition that a transaction writes, and the version that the transaction read."""
 
 KEPT = _record("known seq history_start")
-"""Cached table handle of a writer at a service, next to the copy of the table: whether it exists, and its index."""
+"""Cached handle of a writer for one table of a catalog service."""
 
 REQUEST = _record("then u:f8 back_ms began_ms queued_ms arrived_ms next next_member serving leads members retries outcome")
-"""Request of a transaction at a service: its state, and the next request in the same queue."""
+"""Request of a transaction at a catalog service, with the next request in the same queue."""
 
 INTEGER = _record("value")
 EVENT = _record("time_ms owner")
 
 
 def point(world: World) -> World:
-    """Write the addresses and sizes of a world's arrays into its run record."""
+    """Write the addresses and sizes of the arrays to the record of the run."""
     run = world.run[0]
     for name, array in zip(world._fields, world, strict=True):
         if name != "run":
@@ -325,7 +340,10 @@ def with_more_slots(world: World, slots: int) -> World:
 
 
 def _heap(world: World, slots: int, handovers: int) -> Array:
-    """Return the same queue with capacity for one event per slot and handoff, two per source, three per committer."""
+    """Return the same event queue with capacity for all events that can be scheduled at once.
+
+    A slot and a handoff have at most one event, a source at most two, and a committer at most three.
+    """
     size = slots + 2 * len(world.sources) + 3 * len(world.committers) + handovers
     heap = aligned(size, EVENT, ahead=1)  # the four children of an event share a cache line
     heap[: len(world.heap)] = world.heap
@@ -357,7 +375,7 @@ def with_more_ages(world: World) -> World:
 
 
 def with_room_in_history(world: World) -> World:
-    """Return the same run with capacity for more snapshots; snapshots that no transaction needs are dropped."""
+    """Return the same run with capacity for more snapshots. Snapshots that no transaction needs are dropped."""
     run = world.run[0]
     first, end = int(run["history_first"]), int(run["history_end"])
     live = world.txns["txn_id"] >= 0

@@ -1,8 +1,8 @@
-"""Process requests at a catalog service. The counterpart of ``endive.catalog.service`` and ``endive.catalog.service_queue``.
+"""Process requests at a catalog service, as in ``endive.catalog.service`` and ``endive.catalog.service_queue``.
 
-A request is a record next to the record of its transaction. A request that waits (for a worker, a lock, or a batch) has no event;
-the request that lets it continue schedules its event at the same time. ``request_event`` returns the outcome of an event, and the
-kernel continues.
+Each slot has a record for the request of its transaction. A request that waits for a worker, a lock or a batch has no event. When
+another request releases the resource, it schedules an event of the waiting request at the same time. ``request_event`` returns the
+outcome of an event, and the kernel continues the transaction.
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ In order: not decided; rejected too often; commit installed; lost the race; meta
 serialization failure of the database.
 """
 COMMITS = -1
-"""Marker of a commit, in place of the event that follows a load."""
+"""Value that marks a request as a commit. A load has the event that follows it in place of this value."""
 
 
 @jit
 def send(run: Any, txn: Any, slot: int, then: int) -> None:
-    """Send a load that is followed by the event ``then``, or a commit."""
+    """Send a load or a commit to the service.
+
+    ``then`` is the event that follows the load, or ``COMMITS``.
+    """
     request = request_at(run, slot)
     request.then = then
     request.serving = 0
@@ -44,7 +47,7 @@ def send(run: Any, txn: Any, slot: int, then: int) -> None:
 
 @inlined
 def request_event(run: Any, txn: Any, slot: int, event: int) -> int:
-    """Process an event of a request; return its outcome."""
+    """Process an event of a request, and return its outcome."""
     outcome = GOES_ON
     if event == run_state.SERVICE_ARRIVAL:
         outcome = _arrive(run, txn, slot)
@@ -80,7 +83,10 @@ def _transmit(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _arrive(run: Any, txn: Any, slot: int) -> int:
-    """Process the arrival of a request at the server: it gets a worker, is queued, or is rejected and resent."""
+    """Process the arrival of a request at the service.
+
+    The request gets a worker, waits in the queue, or is rejected and sent again.
+    """
     request = request_at(run, slot)
     joins_batch = run.coalesces and request.then == COMMITS
     if HAS_FAILURES and txn.known_by_key:
@@ -121,7 +127,7 @@ def _refuses(run: Any, joins_batch: bool) -> bool:
 
 @jit
 def _enter(run: Any, txn: Any, slot: int) -> None:
-    """Acquire a worker, or wait for one."""
+    """Acquire a worker for a request, or add the request to the queue."""
     run.service_requests += 1
     if not _is_full(run):
         run.busy_workers += 1
@@ -144,7 +150,7 @@ def _enter(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _get_worker(run: Any, txn: Any, slot: int) -> None:
-    """Assign a free worker to a waiting request."""
+    """Start the service of a request that waited for a worker."""
     request = request_at(run, slot)
     if not request.leads:
         run.waiting -= 1
@@ -155,7 +161,7 @@ def _get_worker(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _leave(run: Any, request: Any, now_ms: float) -> None:
-    """Release the worker to the request with the longest wait, if any."""
+    """Release the worker to the request that has waited longest. If no request waits, the worker is free."""
     run.service_busy_ms += now_ms - request.began_ms
     first = run.queue_head
     if first == run_state.NO_SLOT:
@@ -196,7 +202,7 @@ def _begin(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def end_load(run: Any, txn: Any, slot: int) -> None:
-    """End the service of a load. The response takes longer for larger metadata."""
+    """End the service of a load. The response takes longer for larger table metadata."""
     request = request_at(run, slot)
     request.serving = 0
     if HAS_CLIENTS and class_at(run, txn.cls).starts_from_handle:
@@ -224,7 +230,7 @@ def _metadata_bytes(run: Any, table_id: int, more_snapshots: int) -> int:
 
 @jit
 def _moves_ref(run: Any, txn: Any) -> bool:
-    """Return whether a commit moves the main branches of its tables; only an expiry of snapshots does not."""
+    """Return whether a commit moves the main branches of its tables. Only an expiry of snapshots does not move them."""
     return traits_at(run, txn.cls, txn.operation).kind != NO_SNAPSHOT  # type: ignore[no-any-return]
 
 
@@ -236,7 +242,7 @@ def _is_rebasable(run: Any, txn: Any) -> bool:
 
 @jit
 def _has_moved(run: Any, txn: Any, slot: int) -> bool:
-    """Return whether the state that the commit is based on has changed."""
+    """Return whether the state on which the commit is based has changed."""
     if not run.own_pointers:
         return group_at(run, txn.group).seq != txn.seq  # type: ignore[no-any-return]
     if _moves_ref(run, txn):
@@ -257,7 +263,10 @@ def _note_swapped(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _has_swapped(run: Any, txn: Any, slot: int) -> bool:
-    """Return whether another commit intervened: by metadata files of the tables (``recheck``), or by the requirements."""
+    """Return whether another commit intervened since the server checked the requirements.
+
+    In the mode ``recheck``, the server compares the metadata files of the tables. Otherwise it compares the requirements.
+    """
     if not (run.rechecks and run.server_retries > 0 and run.own_pointers):
         return _has_moved(run, txn, slot)
     for t in range(txn.written):
@@ -269,7 +278,10 @@ def _has_swapped(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def _rebase(run: Any, txn: Any, slot: int) -> None:
-    """Rebase a commit on the current state. The client does not notice the rebase and may resend the commit."""
+    """Rebase a commit on the current state.
+
+    The client does not learn about the rebase, so it may resend the commit.
+    """
     if HAS_FAILURES:
         txn.rebased = 1
     txn.seq = group_at(run, txn.group).seq
@@ -280,7 +292,10 @@ def _rebase(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def is_too_large(run: Any, txn: Any, slot: int) -> bool:
-    """Return whether new table metadata would exceed the limit of the catalog; an expiry reduces the size."""
+    """Return whether the new table metadata would exceed the limit of the catalog.
+
+    An expiry of snapshots never exceeds the limit.
+    """
     if HAS_LIMITS and HAS_FILES:
         if run.metadata_limit < 0 or not _moves_ref(run, txn):
             return False
@@ -294,7 +309,7 @@ def is_too_large(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def _write_ms(run: Any, txn: Any, table_id: int, more_snapshots: int) -> float:
-    """Return the time in which the server writes the metadata of a table."""
+    """Return the time in which the service writes the metadata of a table, in ms."""
     size = _metadata_bytes(run, table_id, more_snapshots)
     first = first_parameter(run.metadata_sized, run.metadata_write, size)
     return sized_latency(run, run.metadata_write, first, catalog_uniform(txn))
@@ -302,7 +317,7 @@ def _write_ms(run: Any, txn: Any, table_id: int, more_snapshots: int) -> float:
 
 @jit
 def _commit_ms(run: Any, txn: Any, slot: int, u: float) -> float:
-    """Return the service time of a commit."""
+    """Return the service time of a commit, in ms."""
     written = 0.0
     if run.writes_metadata:
         for t in range(txn.written):
@@ -312,7 +327,7 @@ def _commit_ms(run: Any, txn: Any, slot: int, u: float) -> float:
 
 @jit
 def _has_too_many_unpublished(run: Any, txn: Any) -> bool:
-    """Return whether the catalog rejects a commit until earlier commits are published, and count the rejection."""
+    """Return whether the catalog rejects a commit because too many earlier commits are not published. Count the rejection."""
     group = group_at(run, txn.group)
     if run.unpublished_limit == 0 or group.seq - group.published < run.unpublished_limit:
         return False
@@ -322,7 +337,7 @@ def _has_too_many_unpublished(run: Any, txn: Any) -> bool:
 
 @jit
 def _check(run: Any, txn: Any, slot: int) -> None:
-    """Start the service of a commit, and check its requirements."""
+    """Check the requirements of a commit, and start its service."""
     request = request_at(run, slot)
     request.retries = run.server_retries if run.rechecks or _is_rebasable(run, txn) else 0
     request.outcome = WON
@@ -350,7 +365,10 @@ def _check(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _end_commit(run: Any, txn: Any, slot: int) -> int:
-    """End the service of a commit: it takes effect, is repeated after a reload, or has lost the race."""
+    """End the service of a commit.
+
+    The commit takes effect, is repeated after a reload, or has lost the race.
+    """
     request = request_at(run, slot)
     if HAS_FAILURES and request.outcome == RECOGNISED:
         _leave(run, request, txn.now_ms)
@@ -385,7 +403,7 @@ def _repeat_commit(run: Any, txn: Any, slot: int) -> int:
 
 @jit
 def _conclude(run: Any, txn: Any, slot: int) -> int:
-    """Decide a commit that is not in a batch, and release its locks and its worker."""
+    """Install or reject a commit that is not in a batch, and release its locks and its worker."""
     request = request_at(run, slot)
     _count_committing(run, txn, slot, -1)
     if HAS_LIMITS and request.outcome == WON and _database_fails(run, txn, slot):
@@ -399,7 +417,7 @@ def _conclude(run: Any, txn: Any, slot: int) -> int:
 
 @jit
 def _count_committing(run: Any, txn: Any, slot: int, change: int) -> None:
-    """Count the commits in service, per table and in total."""
+    """Change the number of commits in service, for each written table and in total."""
     for t in range(txn.written):
         table_at(run, touched_at(run, slot, t).table).committing += change
         run.committing += change
@@ -407,7 +425,7 @@ def _count_committing(run: Any, txn: Any, slot: int, change: int) -> None:
 
 @jit
 def _database_fails(run: Any, txn: Any, slot: int) -> bool:
-    """Return whether commits in service on other tables cause a serialization failure of the database."""
+    """Return whether commits in service to other tables cause a serialization failure of the database."""
     others = run.committing
     for t in range(txn.written):
         others -= table_at(run, touched_at(run, slot, t).table).committing
@@ -418,7 +436,7 @@ def _database_fails(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def _decide(run: Any, txn: Any, slot: int, outcome: int) -> None:
-    """Install a commit, or count a conflict."""
+    """Install a commit that won, or count a conflict."""
     if HAS_LIMITS and outcome == UNSERIALIZABLE:
         run.service_database_conflicts += 1
         return
@@ -452,7 +470,7 @@ def _set_locks(run: Any, txn: Any, slot: int, held: int) -> None:
 
 @jit
 def _lock(run: Any, txn: Any, slot: int) -> bool:
-    """Lock the tables of a commit, or wait for the locks; return whether it holds them."""
+    """Lock the tables of a commit. Return False if the commit must wait for the locks."""
     if _are_free(run, txn, slot):
         _set_locks(run, txn, slot, 1)
         return True
@@ -469,7 +487,7 @@ def _lock(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def _get_locks(run: Any, txn: Any, slot: int) -> None:
-    """Continue a commit that has acquired the locks of its tables."""
+    """Continue a commit that waited for the locks of its tables."""
     txn.elapsed_ms += txn.now_ms - request_at(run, slot).queued_ms
     _check(run, txn, slot)
 
@@ -501,7 +519,7 @@ def _unlock(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _join_batch(run: Any, txn: Any, slot: int) -> None:
-    """Wait for a batch of the table; if no batch is open or in progress, lead the next batch."""
+    """Add a commit to the next batch of its table. If no batch is open or in progress, the commit leads a new batch."""
     request = request_at(run, slot)
     request.arrived_ms = txn.now_ms
     request.next_member = run_state.NO_SLOT
@@ -539,7 +557,7 @@ def _lead(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _begin_batch(run: Any, txn: Any, slot: int) -> None:
-    """Start a batch of the waiting commits of the table."""
+    """Start a batch with the waiting commits of a table."""
     request = request_at(run, slot)
     table_id = touched_at(run, slot, 0).table
     table = table_at(run, table_id)
@@ -563,7 +581,7 @@ def _begin_batch(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _end_batch(run: Any, txn: Any, slot: int) -> int:
-    """Apply a batch: decide its members in order, and respond to all of them."""
+    """Decide the commits of a batch in order, and respond to all of them."""
     request = request_at(run, slot)
     table = table_at(run, touched_at(run, slot, 0).table)
     member = slot
@@ -595,7 +613,7 @@ def _end_batch(run: Any, txn: Any, slot: int) -> int:
 
 @jit
 def _answer_member(run: Any, txn: Any, slot: int) -> int:
-    """Process the response to a member of a batch, and return its outcome."""
+    """Process the response to a commit of a batch, and return the outcome of the commit."""
     request = request_at(run, slot)
     txn.elapsed_ms += txn.now_ms - request.arrived_ms
     return request.outcome  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Draw from the streams of a transaction: latencies, conflicts, backoff, failures and client CPU time."""
+"""Draw latencies, conflicts, backoff, failures and client CPU time from the random streams of a transaction."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _EXPONENT_BIAS = 1023
 
 @replaces(quantile_cell)
 def cell_from_bits(p: Any) -> Any:
-    """Return the result of ``quantile_cell`` from the bits of the number, because Numba's ``frexp`` calls a helper.
+    """Return the result of ``quantile_cell``, computed from the bits of the number.
 
-    The cell consists of the exponent, counted down from one quarter, and the leading bits of the mantissa; the other bits are the
-    position in the cell.
+    Numba compiles the ``frexp`` of ``quantile_cell`` to a slower call. The cell consists of the exponent, counted down from one
+    quarter, and the leading bits of the mantissa. The other bits are the position in the cell.
     """
     bits = np.float64(p).view(np.int64)
     cell = ((bits >> (_MANTISSA_BITS - CELL_BITS)) ^ (_EXPONENT_BIAS << CELL_BITS)) - (2 << CELL_BITS)
@@ -43,19 +43,19 @@ def cell_from_bits(p: Any) -> Any:
 
 @jit
 def uniform_at(key: int, purpose: int, index: int) -> float:
-    """Return the uniform random number ``index`` of a transaction's stream for a purpose."""
+    """Return the uniform random number with index ``index`` from a stream of a transaction."""
     return keyed_uniform(derive(key, word(purpose)), word(index))
 
 
 @jit
 def value(run: Any, parameters: Any, u: float) -> float:
-    """Return the quantile ``u`` of a distribution."""
+    """Return the quantile ``u`` of a latency distribution, in ms."""
     return quantile(int(parameters[0]), parameters[1], parameters[2], parameters[3], u, floats_at(run.quantiles, run.num_quantiles))
 
 
 @jit
 def two_values(run: Any, one: Any, two: Any, u: float) -> tuple[float, float]:
-    """Return the quantile ``u`` of two distributions, with one lookup of the normal score."""
+    """Return the quantile ``u`` of two latency distributions, in ms. Both share one lookup of the normal quantile."""
     if one[0] < NORMAL or two[0] < NORMAL:
         return value(run, one, u), value(run, two, u)
     table = floats_at(run.quantiles, run.num_quantiles)
@@ -66,7 +66,7 @@ def two_values(run: Any, one: Any, two: Any, u: float) -> tuple[float, float]:
 
 @jit
 def catalog_uniform(txn: Any) -> float:
-    """Return the transaction's next uniform random number for the catalog."""
+    """Return the next uniform random number of a transaction for the catalog."""
     u = keyed_uniform(txn.catalog_key, word(txn.catalog_index))
     txn.catalog_index += 1
     return u
@@ -74,7 +74,7 @@ def catalog_uniform(txn: Any) -> float:
 
 @jit
 def storage_uniform(txn: Any) -> float:
-    """Return the transaction's next uniform random number for the object store."""
+    """Return the next uniform random number of a transaction for the object store."""
     u = keyed_uniform(txn.storage_key, word(txn.storage_index))
     txn.storage_index += 1
     return u
@@ -82,7 +82,7 @@ def storage_uniform(txn: Any) -> float:
 
 @jit
 def largest_storage_uniform(txn: Any, count: int) -> float:
-    """Return the maximum of the transaction's next uniform random numbers for the object store."""
+    """Return the maximum of the next ``count`` uniform random numbers of a transaction for the object store."""
     largest = storage_uniform(txn)
     for _ in range(count - 1):
         u = storage_uniform(txn)
@@ -93,7 +93,7 @@ def largest_storage_uniform(txn: Any, count: int) -> float:
 
 @jit
 def conflict_uniform(txn: Any) -> float:
-    """Return the transaction's next uniform random number for conflicts."""
+    """Return the next uniform random number of a transaction for conflicts."""
     u = uniform_at(txn.key, _CONFLICT, txn.conflict_index)
     txn.conflict_index += 1
     return u
@@ -101,7 +101,7 @@ def conflict_uniform(txn: Any) -> float:
 
 @jit
 def backoff_uniform(txn: Any) -> float:
-    """Return the transaction's next uniform random number for backoff."""
+    """Return the next uniform random number of a transaction for backoff."""
     u = uniform_at(txn.key, _BACKOFF, txn.backoff_index)
     txn.backoff_index += 1
     return u
@@ -109,7 +109,7 @@ def backoff_uniform(txn: Any) -> float:
 
 @jit
 def client_ms(run: Any, txn: Any, cls: Any) -> float:
-    """Return the client CPU time of one access."""
+    """Return the client CPU time of one access, in ms."""
     if not cls.computes:
         return 0.0
     u = uniform_at(txn.key, _CLIENT, txn.client_index)
@@ -122,7 +122,7 @@ _FAILURE = int(Purpose.FAILURE)
 
 @jit
 def failure_uniform(txn: Any) -> float:
-    """Return the transaction's next uniform random number for failures."""
+    """Return the next uniform random number of a transaction for failures."""
     u = uniform_at(txn.key, _FAILURE, txn.failure_index)
     txn.failure_index += 1
     return u
@@ -130,19 +130,19 @@ def failure_uniform(txn: Any) -> float:
 
 @jit
 def fails(txn: Any, probability: float) -> bool:
-    """Return whether an event of this probability occurs; a probability of 0 uses no random number."""
+    """Return whether an event with this probability occurs. A probability of 0 uses no random number."""
     return probability > 0.0 and failure_uniform(txn) < probability
 
 
 @jit
 def any_fails(txn: Any, probability: float, requests: int) -> bool:
-    """Return whether at least one of several events of this probability occurs."""
+    """Return whether at least one of several events with this probability occurs."""
     return fails(txn, any_error_probability(probability, requests))
 
 
 @jit
 def resends_ms(txn: Any, request_error: float, requests: int, latency_ms: float) -> float:
-    """Return the time that request errors add: the latency and the SDK's backoff per error."""
+    """Return the time that request errors add, in ms. Each error adds the latency of the request and the backoff of the SDK."""
     added = 0.0
     errors = 0
     probability = any_error_probability(request_error, requests)

@@ -1,6 +1,6 @@
-"""Update the shared state: the catalog's groups, the versions and files of tables, and manifest lists (ML+).
+"""Update the state that transactions share: commit pointers, table versions, metadata files and manifest lists (ML+).
 
-The counterpart of ``endive.catalog`` and ``endive.table``.
+The rules are those of ``endive.catalog`` and ``endive.table``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TABLE_WORDS = TABLE.itemsize // 8
 
 @jit
 def change_files(run: Any, txn: Any, slot: int, t: int, traits: Any) -> None:
-    """Apply a commit to the files of a table."""
+    """Apply a commit to the metadata files of a table."""
     table = table_at(run, touched_at(run, slot, t).table)
     if traits.kind == NO_SNAPSHOT:
         _expire(run, table, snapshots_kept_by(run, table, traits, txn.commit_started_ms))
@@ -55,7 +55,7 @@ def change_files(run: Any, txn: Any, slot: int, t: int, traits: Any) -> None:
 
 @inlined
 def _note_time(run: Any, table: Any, time_ms: float) -> None:
-    """Add the time of a new snapshot, which is never before the time of its parent."""
+    """Add the time of a new snapshot. The time of a snapshot is never before the time of its parent."""
     place = run.age_free
     age = age_at(run, place)
     run.age_free = age.next
@@ -74,7 +74,7 @@ def _note_time(run: Any, table: Any, time_ms: float) -> None:
 
 @jit
 def snapshots_kept_by(run: Any, table: Any, traits: Any, time_ms: float) -> int:
-    """Return the number of snapshots retained by an expiry that starts at ``time_ms``."""
+    """Return the number of snapshots that an expiry retains, if it starts at ``time_ms``."""
     cutoff_ms = time_ms - traits.max_age_ms
     before_start = table.snapshots - table.recorded
     young = min(before_start, young_before_start(table.initial_interval_ms, cutoff_ms)) + table.recorded
@@ -123,7 +123,7 @@ def _remember(run: Any, txn: Any, slot: int, t: int, table: Any, traits: Any, da
 
 @jit
 def base_table(run: Any, txn: Any, table_id: int) -> Any:
-    """Return the table state that an attempt is based on: the current state, or the writer's cached handle."""
+    """Return the table state on which an attempt is based: the current state, or the cached handle of the writer."""
     if HAS_SERVICE and HAS_CLIENTS and txn.on_handle:
         return kept_table_at(run, txn.source, table_id)
     return table_at(run, table_id)
@@ -131,7 +131,7 @@ def base_table(run: Any, txn: Any, table_id: int) -> Any:
 
 @jit
 def keep_handles(run: Any, txn: Any, slot: int, tables: int) -> None:
-    """Cache the state of the first ``tables`` tables of a transaction in the handles of its writer."""
+    """Cache the state of the first ``tables`` tables of a transaction in the table handles of its writer."""
     for t in range(tables):
         table_id = touched_at(run, slot, t).table
         place = txn.source * run.num_tables + table_id
@@ -147,7 +147,7 @@ def keep_handles(run: Any, txn: Any, slot: int, tables: int) -> None:
 
 @jit
 def take_kept_snapshot(run: Any, txn: Any, slot: int) -> bool:
-    """Start a transaction from the cached handles of its writer, if all of its tables are cached."""
+    """Start a transaction from the cached table handles of its writer. Return False if a table is not cached."""
     for t in range(txn.read):
         if not kept_at(run, txn.source, touched_at(run, slot, t).table).known:
             return False
@@ -168,7 +168,7 @@ def take_kept_snapshot(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def range_has(run: Any, txn: Any, slot: int, t: int, record: Any) -> bool:
-    """Return whether one of the transaction's partitions is within the partition range of a snapshot."""
+    """Return whether a partition of the transaction is within the partition range of a snapshot."""
     if not txn.tracks_partitions or record.partitions < 0:
         return True
     for p in range(touched_at(run, slot, t).partitions):
@@ -179,7 +179,7 @@ def range_has(run: Any, txn: Any, slot: int, t: int, record: Any) -> bool:
 
 @jit
 def overlaps(run: Any, txn: Any, slot: int, t: int, record: Any, place: int) -> bool:
-    """Return whether a snapshot may have written to one of the transaction's partitions."""
+    """Return whether a snapshot may have written to a partition of the transaction."""
     if not txn.tracks_partitions or record.partitions < 0:
         return True
     mine, p, q = touched_at(run, slot, t).partitions, 0, 0
@@ -196,7 +196,7 @@ def overlaps(run: Any, txn: Any, slot: int, t: int, record: Any, place: int) -> 
 
 @jit
 def review(run: Any, txn: Any, slot: int, t: int) -> Any:
-    """Review the snapshots since the start, newest first, if the operation validates."""
+    """Review the snapshots since the start of the operation, newest first, if the operation validates."""
     mine = touched_at(run, slot, t)
     table = base_table(run, txn, mine.table)
     traits = traits_at(run, txn.cls, txn.operation)
@@ -218,7 +218,7 @@ def review(run: Any, txn: Any, slot: int, t: int) -> Any:
 
 @jit
 def is_head_listed(run: Any, txn: Any, slot: int, t: int) -> bool:
-    """Return whether validation reads the current manifest list."""
+    """Return whether validation has read the current manifest list."""
     mine = touched_at(run, slot, t)
     table = table_at(run, mine.table)
     validates = traits_at(run, txn.cls, txn.operation).validates
@@ -249,9 +249,9 @@ def take_snapshot(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def snapshots_behind(run: Any, txn: Any, slot: int) -> int:
-    """Return the number of snapshots of overlapping tables since the transaction's base; 0 without an overlap.
+    """Return the number of snapshots that were committed to overlapping tables since the base snapshot; 0 without an overlap.
 
-    Marks the overlapping tables, whose manifests must be rewritten.
+    The function also marks the overlapping tables. The next attempt rewrites their manifests.
     """
     behind = 0
     txn.redo_tables = 0
@@ -277,7 +277,7 @@ def snapshots_behind(run: Any, txn: Any, slot: int) -> int:
 
 @jit
 def redo_all_tables(run: Any, txn: Any, slot: int) -> None:
-    """Mark all written tables, because the first attempt writes the manifests of each."""
+    """Mark all written tables, because the first attempt writes the manifests of each table."""
     for t in range(txn.written):
         touched_at(run, slot, t).redo = 1
     txn.redo_tables = txn.written
@@ -285,7 +285,7 @@ def redo_all_tables(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def install(run: Any, txn: Any, slot: int) -> None:
-    """Install the transaction's versions."""
+    """Install the new table versions of a transaction."""
     for t in range(txn.written):
         mine = touched_at(run, slot, t)
         table = table_at(run, mine.table)
@@ -310,7 +310,7 @@ def install(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def _note_state(run: Any, txn: Any, table: Any, first: bool) -> None:
-    """Record the state of a written table after the commit: the maximum over the tables."""
+    """Record the state of a written table after the commit. For several tables, the values are the maximum over the tables."""
     if first:
         txn.table_metadata_bytes = 0
         txn.table_manifests = 0
@@ -322,7 +322,7 @@ def _note_state(run: Any, txn: Any, table: Any, first: bool) -> None:
 
 @jit
 def append_record(run: Any, txn: Any, slot: int) -> bool:
-    """Append a record to the log of the group and return whether it is applied."""
+    """Append the record of a commit to the log of the table group. Return whether the record is applied."""
     group = group_at(run, txn.group)
     run.append_physical_success += 1
     group.log_offset += run.log_entry_bytes
@@ -348,7 +348,7 @@ def append_record(run: Any, txn: Any, slot: int) -> bool:
 
 @inlined
 def compact(run: Any, txn: Any) -> bool:
-    """Replace the checkpoint, if it has not changed since the request was sent."""
+    """Replace the checkpoint of the log. Return False if the checkpoint has changed since the request was sent."""
     group = group_at(run, txn.group)
     if group.checkpoint_offset != txn.checkpoint_offset:
         return False
@@ -361,7 +361,7 @@ def compact(run: Any, txn: Any) -> bool:
 
 @jit
 def read_list_end(run: Any, mine: Any) -> None:
-    """Read the end of a manifest list and whether it is sealed."""
+    """Read the end offset of a manifest list, and whether the list is sealed."""
     table = table_at(run, mine.table)
     mine.list_offset = table.list_offset
     mine.list_sealed = table.list_sealed
@@ -369,7 +369,7 @@ def read_list_end(run: Any, mine: Any) -> None:
 
 @jit
 def append_to_list(run: Any, mine: Any, entry_bytes: int) -> bool:
-    """Append to a manifest list, if its end is unchanged and it is not sealed."""
+    """Append to a manifest list. Return False if its end has changed or the list is sealed."""
     table = table_at(run, mine.table)
     if table.list_sealed or table.list_offset != mine.list_offset:
         run.manifest_append_physical_failure += 1
@@ -383,7 +383,7 @@ def append_to_list(run: Any, mine: Any, entry_bytes: int) -> bool:
 
 @inlined
 def replace_sealed_list(run: Any, mine: Any) -> None:
-    """Replace a sealed manifest list by a new one, unless another transaction has replaced it."""
+    """Replace a sealed manifest list by a new list, unless another transaction has replaced it."""
     table = table_at(run, mine.table)
     if table.list_sealed:
         table.list_start = table.list_offset
