@@ -1,4 +1,4 @@
-"""Catalogs, which own the versions of tables and install commits."""
+"""Define catalogs, which store the versions of tables and install commits."""
 
 from endive.catalog.accounts import AccountedCatalog as AccountedCatalog
 from endive.catalog.append import AppendCatalog as AppendCatalog

@@ -1,4 +1,4 @@
-"""Wrapper that tracks the metadata files of tables for a custom catalog, so that the catalog works on Iceberg's commit paths."""
+"""Track the metadata files of tables for a custom catalog, as Iceberg's commit paths require."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from endive.table import TableFiles, TableModel
 
 
 class AccountedCatalog(Catalog):
-    """Catalog that tracks the metadata files of tables for another catalog.
+    """Wrapper that tracks the metadata files of tables for another catalog.
 
-    The step that increments the ``seq`` of the wrapped catalog installs the commit. The changes of the commit are then applied to
-    the files of its tables. Snapshots contain the files of their table versions.
+    A commit takes effect in the step that increments the ``seq`` of the wrapped catalog. The wrapper then applies the changes of
+    the commit to the files of its tables. Snapshots contain the files of their table versions.
     """
 
     def __init__(self, catalog: Catalog, table_model: TableModel) -> None:
@@ -28,7 +28,7 @@ class AccountedCatalog(Catalog):
         self._files: dict[tuple[int, int], TableFiles] = {}
 
     def bind(self, rng: RandomSource | None, group: int = 0) -> Self:
-        """Return the view of one transaction."""
+        """Return the catalog as one transaction uses it."""
         view = copy.copy(self)
         view._catalog = self._catalog.bind(rng, group)
         return view
@@ -45,7 +45,7 @@ class AccountedCatalog(Catalog):
 
     @property
     def takes_requirements(self) -> bool:
-        """True if commits contain their requirements and only the catalog checks them."""
+        """True if a commit request contains requirements that only the catalog checks."""
         return self._shared.takes_requirements
 
     def read(self, timestamp_ms: float = 0.0) -> Generator[Step, None, CatalogSnapshot]:
@@ -65,7 +65,7 @@ class AccountedCatalog(Catalog):
         partitions_written: Mapping[int, frozenset[int]] | None = None,
         changes: Mapping[int, TableChanges] | None = None,
     ) -> Generator[Step, None, CommitResult]:
-        """Commit, and apply the changes in the step that installs the commit."""
+        """Commit, and apply the changes to the files in the step in which the commit takes effect."""
         steps = self._catalog.commit(expected_seq, writes, timestamp_ms, intention, partitions_written=partitions_written)
         installed: list[TableFiles] = []
         while True:

@@ -1,4 +1,4 @@
-"""Append catalog: commits are appended to a log as intention records; only commits to the same tables conflict."""
+"""Define the append catalog, in which a commit appends an intention record to a log. Only commits to the same tables conflict."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from endive.table import TableModel
 
 
 class AppendCatalog(StoredCatalog):
-    """Catalog with a checkpoint and a log per table group.
+    """Catalog with a checkpoint and a log for each table group.
 
-    An append is rejected if the log no longer ends at the expected offset (a physical failure, retried at the new end). A record in
-    the log is applied if its tables still have the versions that it relies on; the client reads the catalog to learn the outcome. A
-    log above a threshold is sealed, and the next commit first compacts it by a compare-and-swap.
+    The object store rejects an append if the log no longer ends at the expected offset. The client then appends again at the new
+    end. A record in the log is applied if its tables still have the versions on which the record is based. The client reads the
+    catalog to learn whether its record was applied. A log above a threshold is sealed, and the next commit first compacts it by a
+    compare-and-swap.
     """
 
     replays_log: ClassVar[bool] = True
@@ -52,7 +53,7 @@ class AppendCatalog(StoredCatalog):
         self.compaction_max_entries = compaction_max_entries
 
     def log_offset(self, group: int = 0) -> int:
-        """Return the offset of the end of a group's log."""
+        """Return the offset at which the log of a table group ends."""
         return self._state.groups[group].log_offset
 
     def _commit(self, request: CommitRequest) -> Generator[float, None, CommitResult]:
@@ -85,7 +86,7 @@ class AppendCatalog(StoredCatalog):
         return CommitResult(applied, latency + discovery, round_trips + 1)
 
     def _apply(self, group: Group, request: CommitRequest) -> bool:
-        """Add a record to the log and return whether it is applied."""
+        """Add a record to the log, and return whether the record is applied."""
         counters = self._state.counters
         counters.append_physical_success += 1
         group.log_offset += self.log_entry_bytes
@@ -109,7 +110,7 @@ class AppendCatalog(StoredCatalog):
         return too_long or too_many
 
     def _compact(self, group: Group) -> Generator[float, None, float]:
-        """Write a new checkpoint by compare-and-swap. The first of several concurrent compactions succeeds."""
+        """Write a new checkpoint by compare-and-swap. Of several concurrent compactions, only the first succeeds."""
         checkpoint = group.checkpoint_offset
         request = self.storage.compaction_ms(CATALOG, group.seq, self.size_bytes)
         effect = moment_of_effect_ms(request.success_ms, self.linearization)

@@ -1,7 +1,7 @@
-"""Interface of catalogs, and the state of the built-in catalogs.
+"""Define the interface of catalogs, and the state of the built-in catalogs.
 
-Reads return immutable snapshots. A commit passes the sequence number that it is based on and returns whether it was installed. The
-catalog owns the versions of tables and partitions and one sequence number per table group.
+A read returns an immutable snapshot. A commit passes the sequence number of its base snapshot, and returns whether it took effect.
+The catalog stores the versions of tables and partitions, and one sequence number for each table group.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from endive.table import TableChange, TableFiles, TableModel
 
 DEFAULT_CATALOG_BYTES = 4096
 TableChanges = tuple[TableChange, ...]
-"""Changes of a table by a commit, one per snapshot."""
+"""Changes of a table by a commit, one for each snapshot of the commit."""
 
 
 class Catalog(ABC):
-    """Catalog as used by transactions. Subclass it for a custom catalog."""
+    """Catalog as transactions use it. Subclass it for a custom catalog."""
 
     installed_files: tuple[TableFiles, ...] = ()
-    """Tables of the last commit of this view right after its linearization point; empty if the commit was not installed."""
+    """State of the written tables right after the last commit of this transaction; empty if the commit did not take effect."""
 
     @abstractmethod
     def read(self, timestamp_ms: float = 0.0) -> Generator[Step, None, CatalogSnapshot]:
-        """Read the current state."""
+        """Read the current state of the catalog."""
 
     @abstractmethod
     def commit(
@@ -45,42 +45,53 @@ class Catalog(ABC):
         *,
         partitions_written: Mapping[int, frozenset[int]] | None = None,
     ) -> Generator[Step, None, CommitResult]:
-        """Install new versions of tables, if the state that the commit relies on has not changed.
+        """Install new versions of tables, if the state on which the commit is based has not changed.
 
-        A catalog that tracks metadata files (``table_model``) also takes ``changes``: the changes of each table's snapshots and
-        manifests.
+        A catalog that tracks metadata files (``table_model``) also takes the argument ``changes``: the changes of the snapshots and
+        manifests of each table.
 
         Args:
-            expected_seq: sequence number that the commit is based on.
-            writes: new version of each table, by table id.
-            timestamp_ms: simulated time of the call.
-            intention: record with the requirements of the commit.
-            partitions_written: changed partitions of each table; None for all.
+            expected_seq: Sequence number of the base snapshot.
+            writes: New version of each written table, by table id.
+            timestamp_ms: Simulated time of the call.
+            intention: Record with the requirements of the commit.
+            partitions_written: Changed partitions of each table, or None if any partition may have changed.
         """
 
     def observe(self, timestamp_ms: float) -> CatalogSnapshot:
-        """Return the state that a request to the object store observes at ``timestamp_ms``. Required by declarative protocols."""
+        """Return the state that a request to the object store observes at ``timestamp_ms``.
+
+        Declarative protocols call this method.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not support declarative protocols")
 
     def publish(self, version: int) -> None:
-        """Publish the ratified commits up to a version. Required by declarative protocols."""
+        """Publish the ratified commits up to a version.
+
+        Declarative protocols call this method.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not support declarative protocols")
 
     @property
     @abstractmethod
     def seq(self) -> int:
-        """Number of installed commits."""
+        """Number of commits that took effect."""
 
     def bind(self, rng: RandomSource | None, group: int = 0) -> Catalog:
-        """Return the view of one transaction, with its source of randomness (or None) and its table group."""
+        """Return the catalog as one transaction uses it.
+
+        Args:
+            rng: Random stream of the transaction, or None for the generator of the catalog.
+            group: Table group of the transaction.
+        """
         return self
 
     def restrict(self, tables: Collection[int]) -> Catalog:
-        """Restrict the view of a transaction to the tables that it reads, and return the view."""
+        """Return the catalog for a transaction that reads only these tables."""
         return self
 
     def keep_handles(self, handles: TableHandles) -> CatalogSnapshot | None:
-        """Cache table state observed by the requests of a view in the table handles of a writer.
+        """Cache the table state that the requests of a transaction observe in the table handles of its writer.
 
         Returns:
             The cached state from which the transaction can start without a load, or None if it must read the catalog.
@@ -89,11 +100,14 @@ class Catalog(ABC):
 
     @property
     def takes_requirements(self) -> bool:
-        """True if commits contain their requirements and only the catalog checks them (REST), without a refresh by the client."""
+        """True if a commit request contains requirements that only the catalog checks, as in REST catalogs.
+
+        The client then needs no refresh before the commit.
+        """
         return False
 
     def fresh(self) -> Self:
-        """Return the catalog in its initial state, so that a configuration can be run more than once."""
+        """Return the catalog in its initial state. A configuration can therefore run more than once."""
         return copy.deepcopy(self)
 
     @property
@@ -112,14 +126,14 @@ class CommitRequest(NamedTuple):
     partitions: Mapping[int, frozenset[int]] | None
     changes: Mapping[int, TableChanges] | None
     installed: list[TableFiles]
-    """Written tables after the commit; filled in at the linearization point."""
+    """State of the written tables after the commit. The catalog sets it at the linearization point."""
     handles: TableHandles | None = None
-    """Cached table handles of the writer, or None."""
+    """Cached table handles of the writer, or None if the writer has no cache."""
 
 
 @dataclass
 class Group:
-    """Shared object of one table group: a commit pointer or a log."""
+    """Commit pointer or log of one table group."""
 
     seq: int = 0
     log_offset: int = 0
@@ -133,7 +147,7 @@ class Group:
 
 
 class CatalogState:
-    """Mutable state of a built-in catalog, shared by the views of all transactions."""
+    """Mutable state of a built-in catalog, which all transactions share."""
 
     def __init__(
         self, partitions_per_table: Sequence[int], table_groups: Sequence[int], initial_files: Sequence[TableFiles] = ()
@@ -145,14 +159,18 @@ class CatalogState:
         self.counters = CatalogCounters()
 
     def group_of(self, writes: Mapping[int, int]) -> Group:
-        """Return the table group of the written tables. Raises ValueError if they belong to several groups."""
+        """Return the table group of the written tables.
+
+        Raises:
+            ValueError: If the tables belong to several groups.
+        """
         ids = {self.table_groups[table_id] for table_id in writes}
         if len(ids) != 1:
             raise ValueError(f"a commit must be within one table group, but tables {sorted(writes)} are of groups {sorted(ids)}")
         return self.groups[ids.pop()]
 
     def install(self, group: Group, request: CommitRequest) -> None:
-        """Install the new versions. Snapshots that were read before keep the old versions."""
+        """Install the new table versions. Earlier snapshots keep the old versions."""
         tables, partitions = list(self.tables), request.partitions
         for table_id, new_version in request.writes.items():
             table = tables[table_id]
@@ -176,7 +194,10 @@ class CatalogState:
 
 
 class StoredCatalog(Catalog):
-    """Base class of the built-in catalogs. A read takes effect at the fraction ``linearization`` of its latency."""
+    """Base class of the built-in catalogs.
+
+    A read takes effect at the fraction ``linearization`` of its latency.
+    """
 
     needs_cas: ClassVar[bool] = False
     """True if the object store must support compare-and-swap."""
@@ -213,7 +234,7 @@ class StoredCatalog(Catalog):
         if len(groups) != num_tables or min(groups) < 0:
             raise ValueError(f"table_groups must have {num_tables} group numbers, one per table and at least 0, not {groups}")
         self.initial_files = () if table_model is None else (TableFiles.initial(table_model),) * num_tables
-        """Initial files of each table; empty if the catalog does not track them."""
+        """Initial metadata files of each table; empty if the catalog does not track files."""
         self._state = CatalogState(partitions_per_table, groups, self.initial_files)
 
     def fresh(self) -> Self:
@@ -223,13 +244,13 @@ class StoredCatalog(Catalog):
         return catalog
 
     def starting_with(self, initial_files: Sequence[TableFiles]) -> Self:
-        """Return the catalog with other initial table files."""
+        """Return the catalog with these initial metadata files of its tables."""
         catalog = copy.copy(self)
         catalog.initial_files = tuple(initial_files)
         return catalog.fresh()
 
     def bind(self, rng: RandomSource | None, group: int = 0) -> Self:
-        """Return the view of one transaction, with its source of randomness (or None) and its table group."""
+        """Return the catalog as one transaction uses it, with its random stream and its table group."""
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__)
         if rng is not None:
@@ -239,16 +260,16 @@ class StoredCatalog(Catalog):
 
     @property
     def seq(self) -> int:
-        """Number of installed commits of all groups."""
+        """Number of commits of all table groups that took effect."""
         return sum(group.seq for group in self._state.groups)
 
     def group_seq(self, group: int) -> int:
-        """Return the number of installed commits of one group."""
+        """Return the number of commits of one table group that took effect."""
         return self._state.groups[group].seq
 
     @property
     def tables(self) -> tuple[TableMetadata, ...]:
-        """Current tables, for observers outside the simulation."""
+        """Current state of all tables. Only code outside the simulation uses it."""
         return self._state.tables
 
     @property
@@ -271,7 +292,7 @@ class StoredCatalog(Catalog):
         partitions_written: Mapping[int, frozenset[int]] | None = None,
         changes: Mapping[int, TableChanges] | None = None,
     ) -> Generator[Step, None, CommitResult]:
-        """Install new versions of tables, if the state that the commit relies on has not changed."""
+        """Install new versions of tables, if the state on which the commit is based has not changed."""
         intention = intention or IntentionRecord(-1, expected_seq, writes)
         request = CommitRequest(expected_seq, writes, timestamp_ms, intention, partitions_written, changes, [])
         result = yield from self._commit(request)
@@ -282,22 +303,26 @@ class StoredCatalog(Catalog):
         raise NotImplementedError
 
     def read(self, timestamp_ms: float = 0.0) -> Generator[Step, None, CatalogSnapshot]:
-        """Read the current state of the group."""
+        """Read the current state of the table group."""
         snapshot, _ = yield from self._timed_read(timestamp_ms, self._state.groups[self._group_id])
         return snapshot
 
     def observe(self, timestamp_ms: float) -> CatalogSnapshot:
-        """Return the current state of the group."""
+        """Return the current state of the table group."""
         group = self._state.groups[self._group_id]
         return CatalogSnapshot(group.seq, self._state.tables, timestamp_ms, group.log_offset)
 
     def publish(self, version: int) -> None:
-        """Publish the commits of the group up to a version."""
+        """Publish the commits of the table group up to a version."""
         group = self._state.groups[self._group_id]
         group.published = max(group.published, version)
 
     def _timed_read(self, timestamp_ms: float, group: Group) -> Generator[float, None, tuple[CatalogSnapshot, float]]:
-        """Read the catalog; return the snapshot and the latency, including the replay of log entries."""
+        """Read the catalog.
+
+        Returns:
+            The snapshot, and the latency in ms, which includes the log entries since the checkpoint.
+        """
         latency = self.storage.read_ms(CATALOG, self.size_bytes)
         per_entry = self.storage.log_entry_read_ms() if self.replays_log else 0.0
         effect = moment_of_effect_ms(latency, self.linearization)
@@ -309,7 +334,7 @@ class StoredCatalog(Catalog):
         return snapshot, latency
 
     def _is_too_large(self, request: CommitRequest, now_ms: float) -> bool:
-        """Return whether a new snapshot makes metadata.json exceed its size limit, and record when this first happened."""
+        """Return whether a new snapshot makes metadata.json exceed its size limit. The first time is recorded."""
         limit, counters = self.metadata_limit_bytes, self.counters
         if limit is None or not request.intention.moves_ref:  # an expiry reduces the size
             return False

@@ -1,4 +1,4 @@
-"""Catalogs that commit by one compare-and-swap of a commit pointer."""
+"""Define catalogs that commit by one compare-and-swap of a commit pointer."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from endive.table import TableModel
 
 
 class CASCatalog(StoredCatalog):
-    """Catalog with one object per table group, replaced as a whole: a commit invalidates all concurrent commits of the group.
+    """Catalog with one object for each table group.
 
-    A catalog with one group is a single-file catalog; a catalog with one group per table has a commit pointer per table (REST,
-    JDBC).
+    A commit replaces the object and makes all concurrent commits of the group fail.
+
+    A catalog with one group is a single-file catalog. A catalog with one group for each table has a commit pointer for each table
+    (REST, JDBC).
 
     Raises:
         UnsupportedOperationError: If the object store does not support compare-and-swap.
@@ -26,7 +28,10 @@ class CASCatalog(StoredCatalog):
     needs_cas: ClassVar[bool] = True
 
     def _commit(self, request: CommitRequest) -> Generator[float, None, CommitResult]:
-        """Replace the commit pointer of the group by compare-and-swap; resend the request while the object store throttles it."""
+        """Replace the commit pointer of the table group by compare-and-swap.
+
+        The client sends the request again while the object store throttles it.
+        """
         group, now_ms, latency, sent = self._state.group_of(request.writes), request.timestamp_ms, 0.0, 0
         while True:
             swap = self.storage.cas_ms(CATALOG, request.expected_seq, self.size_bytes)
@@ -60,13 +65,16 @@ class CASCatalog(StoredCatalog):
 
     @property
     def _write_interval_ms(self) -> float:
-        """Time after a write during which the object store rejects another write of the same object."""
+        """Time after a write in which the object store rejects another write of the same object, in ms."""
         limit = self.storage.object_writes_per_s
         return 0.0 if limit is None else 1000.0 / limit
 
 
 class InstantCatalog(CASCatalog):
-    """Compare-and-swap catalog with a constant latency, independent of the object store, for tests and lower bounds."""
+    """Catalog with a compare-and-swap of constant latency, for tests and lower bounds.
+
+    The object store does not affect its latency.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Kinds of catalogs. Configuration, checks, reports and both engines use ``CATALOG_KINDS``."""
+"""List the kinds of catalogs. Configuration, checks, reports and both engines use ``CATALOG_KINDS``."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from endive.catalog.service_queue import ServiceSettings
 _SIZE = {"size_bytes": "size_bytes"}
 _LIMIT = {"metadata_limit_bytes": "metadata_limit_bytes"}
 _SERVICE = [setting.name for setting in fields(ServiceSettings)]
-"""Settings of a service, passed as one argument by ``endive.config.build``."""
+"""Settings of a catalog service. ``endive.config.build`` passes them as one argument."""
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogKind:
     """Kind of catalog, with its settings and its requirements on the object store.
 
-    ``settings`` maps keys of ``[catalog]`` to arguments of ``catalog``; these keys have no effect with other kinds. ``needs`` maps
-    alternative operations of a latency profile to the error message for a provider that supports none of them.
+    ``settings`` maps keys of ``[catalog]`` to arguments of ``catalog``. These keys have no effect with other kinds. ``needs`` maps
+    a group of operations to an error message. The message is shown if the latency profile supports none of these operations.
     """
 
     name: str
     catalog: type[StoredCatalog]
     word: str
-    """Label in reports."""
+    """Label of the kind in reports."""
     stored: bool = True
-    """True if the catalog is stored in an object store, or uses one."""
+    """True if the catalog is in an object store, or uses one."""
     settings: Mapping[str, str] = field(default_factory=dict)
     needs: Mapping[tuple[str, ...], str] = field(default_factory=dict)
 
@@ -65,4 +65,4 @@ CATALOG_KINDS: Mapping[str, CatalogKind] = {
     )
 }
 CATALOG_SETTINGS = frozenset(key for kind in CATALOG_KINDS.values() for key in kind.settings)
-"""Keys of ``[catalog]`` that only some kinds use."""
+"""Keys of ``[catalog]`` that have an effect with some kinds of catalogs only."""

@@ -1,8 +1,9 @@
-"""Catalog service: a REST catalog or a database, with network latency, a queue and workers.
+"""Define the catalog service: a REST catalog or a database, with network latency, a queue and workers.
 
-A commit is checked when its service starts. If its requirements already fail, it is rejected after the service time ``check``.
-Otherwise it takes effect at the end of its service. If another commit has changed the table meanwhile, the server repeats the
-commit, at most ``server_retries`` times. docs/explanation/services.md describes the order of draws and events.
+The service checks the requirements of a commit when it starts to serve the commit. If a requirement fails, the service rejects the
+commit after the service time ``check``. Otherwise the commit takes effect at the end of its service. If another commit has changed
+the table in the meantime, the server repeats the commit at most ``server_retries`` times. docs/explanation/services.md describes
+the order of random draws and events.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ DEFAULT_METADATA_BYTES = 16_384
 class ServiceCatalog(StoredCatalog):
     """Catalog service.
 
-    With a commit pointer per table, a commit requires only that the main branches it moves are unchanged. Therefore an expiry of
-    snapshots and an append do not conflict, and a commit to several tables is atomic.
+    If each table has its own commit pointer, a commit only requires that the main branches of its tables have not moved. Therefore
+    an expiry of snapshots does not conflict with an append, and a commit to several tables is atomic.
     """
 
     def __init__(
@@ -63,29 +64,33 @@ class ServiceCatalog(StoredCatalog):
         return catalog
 
     def bind(self, rng: RandomSource | None, group: int = 0) -> Self:
-        """Return the view of one transaction."""
+        """Return the catalog as one transaction uses it."""
         view = super().bind(rng, group)
         if rng is not None:
             view._rng = rng
         return view
 
     def restrict(self, tables: Collection[int]) -> Self:
-        """Restrict the view to the tables that the transaction loads, and return the view."""
+        """Return the catalog for a transaction that loads only these tables."""
         self._tables = tables
         return self
 
     def keep_handles(self, handles: TableHandles) -> CatalogSnapshot | None:
-        """Cache observed table state, and return the cached state if it covers all tables of the view."""
+        """Cache the observed table state.
+
+        Returns:
+            The cached state if it contains all tables of the transaction, otherwise None.
+        """
         self._handles = handles
         return handles.snapshot_of(self._tables)
 
     @property
     def takes_requirements(self) -> bool:
-        """True if the server writes the metadata, so that a commit is one POST with its requirements."""
+        """True if the server writes the metadata. A commit is then one POST request that contains its requirements."""
         return self.settings.writes_metadata
 
     def read(self, timestamp_ms: float = 0.0) -> Generator[Step, None, CatalogSnapshot]:
-        """Load the tables."""
+        """Load the tables of the transaction."""
         now_ms, u, back, _ = yield from self._send(timestamp_ms, joins_batch=False)
         now_ms = began_ms = yield from self._server.enter(now_ms)
         service = self.settings.load.at(u)
@@ -104,7 +109,7 @@ class ServiceCatalog(StoredCatalog):
         return snapshot
 
     def _commit(self, request: CommitRequest) -> Generator[Step, None, CommitResult]:
-        """Send a commit with its requirements."""
+        """Send a commit request with its requirements."""
         intention, request = request.intention, request._replace(handles=self._handles)
         if intention.refs is None:
             refs = {table_id: version - 1 for table_id, version in request.writes.items()}
@@ -123,10 +128,11 @@ class ServiceCatalog(StoredCatalog):
         return CommitResult(outcome is None, now_ms + back - request.timestamp_ms, round_trips, outcome or None)
 
     def _send(self, now_ms: float, *, joins_batch: bool) -> Generator[Step, None, tuple[float, float, float, int]]:
-        """Send a request, and resend it while it is rejected.
+        """Send a request, and send it again while the service rejects it.
 
         Returns:
-            Time of arrival, uniform random number of the service time, network latency of the response, and number of requests.
+            Time of arrival at the service, uniform random number of the service time, network latency of the response, and number
+                of requests.
         """
         settings, round_trips = self.settings, 0
         while True:
@@ -146,7 +152,7 @@ class ServiceCatalog(StoredCatalog):
             now_ms += settings.retry_after_ms
 
     def _respond_to_known(self, u: float, now_ms: float) -> Generator[Step, None, tuple[None, float]]:
-        """Serve a commit that has already taken effect, recognized by its idempotency key."""
+        """Serve a commit that has already taken effect. The service recognizes it by its idempotency key."""
         now_ms = began_ms = yield from self._server.enter(now_ms)
         service = self.settings.check.at(u)
         yield service
@@ -155,9 +161,12 @@ class ServiceCatalog(StoredCatalog):
         return None, now_ms
 
     def _commit_alone(self, request: CommitRequest, u: float, now_ms: float) -> Generator[Step, None, tuple[str | None, float]]:
-        """Serve one commit; return its outcome (as ``Member.outcome``) and the time of the decision.
+        """Serve one commit that is not in a batch.
 
-        With ``recheck``, a commit is rejected if its requirements fail when its service starts or after a reload.
+        In the mode ``recheck``, the service rejects a commit if its requirements fail when its service starts or after a reload.
+
+        Returns:
+            The outcome, as in ``Member.outcome``, and the time of the decision.
         """
         settings, server, tables = self.settings, self._server, sorted(request.writes)
         now_ms = began_ms = yield from server.enter(now_ms)
@@ -201,7 +210,11 @@ class ServiceCatalog(StoredCatalog):
         return outcome, now_ms
 
     def _commit_in_batch(self, request: CommitRequest, u: float, now_ms: float) -> Generator[Step, None, tuple[str | None, float]]:
-        """Join the batch of the table, or lead a new batch; return the outcome and the time of the decision."""
+        """Add a commit to the next batch of its table, or let it lead a new batch.
+
+        Returns:
+            The outcome, and the time of the decision.
+        """
         coalesce, server = self.settings.coalesce, self._server
         assert coalesce is not None
         table, member = min(request.writes), Member(request, now_ms)
@@ -233,7 +246,10 @@ class ServiceCatalog(StoredCatalog):
         return member.outcome, now_ms
 
     def _ask_database(self, tables: Collection[int], outcome: str | None) -> str | None:
-        """End the service of a commit and return its outcome, which may be a serialization failure of the database."""
+        """End the service of a commit, and return its outcome.
+
+        The outcome can be a serialization failure of the database.
+        """
         probability, others = self.settings.database_conflict, self._server.end_commit(tables)
         if outcome is None and probability > 0.0 and others > 0:
             failed = self._rng.random_sample() < any_error_probability(probability, others)
@@ -241,7 +257,7 @@ class ServiceCatalog(StoredCatalog):
         return outcome
 
     def _decide(self, request: CommitRequest, outcome: str | None, now_ms: float) -> None:
-        """Install a commit, or count a conflict."""
+        """Install a commit that won, or count a conflict."""
         if outcome == REQUEST_FAILED:
             self._state.counters.service_database_conflicts += 1
             return
@@ -257,7 +273,7 @@ class ServiceCatalog(StoredCatalog):
             request.handles.keep(writes, CatalogSnapshot(self._state.groups[first].seq, self._state.tables, now_ms))
 
     def _has_too_many_unpublished(self) -> bool:
-        """Return whether the catalog rejects a commit until earlier commits are published, and count the rejection."""
+        """Return whether the catalog rejects a commit because too many earlier commits are not published. Count the rejection."""
         group, limit = self._state.groups[self._group_id], self.unpublished_limit
         if limit is None or group.seq - group.published < limit:
             return False
@@ -273,7 +289,7 @@ class ServiceCatalog(StoredCatalog):
         return tuple(intention.refs[table_id] for table_id in request.writes) if intention.moves_ref else ()
 
     def _current(self, request: CommitRequest) -> tuple[int, ...]:
-        """Return the current values of the requirements of a commit."""
+        """Return the current values of the refs or of the commit pointer that a commit requires."""
         if not self.own_pointers:
             return (self._state.groups[self.table_groups[min(request.writes)]].seq,)
         return tuple(self.tables[table_id].ref for table_id in request.writes) if request.intention.moves_ref else ()
@@ -281,7 +297,8 @@ class ServiceCatalog(StoredCatalog):
     def _swapped(self, request: CommitRequest) -> tuple[int, ...]:
         """Return the current values that the server compares in its compare-and-swap.
 
-        Iceberg's server (``recheck``) compares the metadata files of the tables. An expiry of snapshots also replaces them.
+        In the mode ``recheck``, the server compares the metadata files of the tables, as Iceberg does. An expiry of snapshots also
+        replaces these files.
         """
         if self.own_pointers and self.settings.server_retries and self.settings.server_retry_mode == "recheck":
             return tuple(self.tables[table_id].version for table_id in request.writes)
@@ -292,7 +309,7 @@ class ServiceCatalog(StoredCatalog):
         return self.metadata_bytes if files is None else metadata_size(files.model, files.snapshots + more_snapshots)
 
     def _write_ms(self, tables: Collection[int], more_snapshots: int) -> float:
-        """Return the latency of writing the metadata of the tables sequentially."""
+        """Return the time in which the service writes the metadata of the tables one after the other, in ms."""
         total = 0.0
         if self.settings.writes_metadata:
             for table_id in tables:

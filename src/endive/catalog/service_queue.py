@@ -1,6 +1,7 @@
-"""Catalog service as a queueing system: workers, a queue, table locks and batches, with their counters.
+"""Simulate the workers, the queue, the table locks and the batches of a catalog service.
 
-The content of the catalog is not part of this module. Requests are served in order of arrival, ties in order of transaction id.
+The service processes requests in order of arrival, and requests with the same arrival time in order of transaction id. The content
+of the catalog is in ``endive.catalog.service``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from endive.steps import Signal, Step, WaitFor
 from endive.storage import FixedLatency, LognormalLatency, QuantileDistribution
 
 SERVICE_UNAVAILABLE = "service_unavailable"
-"""Abort reason after a request was rejected more than ``max_resends`` times (429, 503)."""
+"""Abort reason after the service rejected a request more than ``max_resends`` times (429, 503)."""
 LOST = ""
 """Outcome of a commit that lost the race. It is not an abort reason, because the client may retry."""
 ServerRetryMode = Literal["recheck", "rebase"]
@@ -24,7 +25,10 @@ ServerRetryMode = Literal["recheck", "rebase"]
 
 @dataclass(frozen=True, slots=True)
 class Coalesce:
-    """Group commit: a commit waits ``linger_ms`` for others to its table; a batch has at most ``max_batch`` (0: no limit)."""
+    """Settings of group commit.
+
+    A commit waits ``linger_ms`` for other commits to its table. A batch contains at most ``max_batch`` commits (0: no limit).
+    """
 
     linger_ms: float = 0.0
     max_batch: int = 0
@@ -32,12 +36,12 @@ class Coalesce:
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """Latencies of a service in milliseconds, and its capacity.
+    """Latencies of a catalog service in milliseconds, and its capacity.
 
-    ``network`` is the one-way latency. ``load`` and ``commit`` are service times; ``check`` is the service time of a commit whose
-    requirements already fail when its service starts. ``workers`` is the number of concurrent requests (0: no limit). Requests that
-    arrive while ``queue_limit`` others wait are rejected; the client resends them after ``retry_after_ms``, at most ``max_resends``
-    times.
+    ``network`` is the one-way latency. ``load`` and ``commit`` are service times. ``check`` is the service time of a commit whose
+    requirements fail when its service starts. ``workers`` is the maximum number of requests in service (0: no limit). The service
+    rejects a request that arrives while ``queue_limit`` others wait. The client sends a rejected request again after
+    ``retry_after_ms``, at most ``max_resends`` times.
     """
 
     network: QuantileDistribution = field(default_factory=lambda: LognormalLatency.from_median(1.0, 0.3, 0.0))
@@ -50,37 +54,40 @@ class ServiceSettings:
     max_resends: int = 5
     lock: Literal["none", "table"] = "none"
     server_retries: int = 0
-    """Maximum number of server retries of a failed compare-and-swap; each takes ``server_backoff_ms`` and a reload."""
-    server_retry_mode: ServerRetryMode = "recheck"
-    """Server-side handling of a commit whose compare-and-swap failed.
+    """Maximum number of times that the server retries a failed compare-and-swap.
 
-    ``recheck``: the server checks the requirements of the commit again, as Iceberg's CatalogHandlers do. ``rebase``: the server
-    applies an append to the current state.
+    Each retry takes ``server_backoff_ms`` and a reload.
+    """
+    server_retry_mode: ServerRetryMode = "recheck"
+    """Reaction of the server to a failed compare-and-swap.
+
+    With ``recheck``, the server checks the requirements of the commit again, as Iceberg's CatalogHandlers do. With ``rebase``, the
+    server applies an append to the current state.
     """
     server_backoff_ms: float = 100.0
     database_conflict: float = 0.0
-    """Probability, per concurrent commit to another table, that a commit ends with a serialization failure of the database."""
+    """Probability that a commit ends with a serialization failure of the database, for each concurrent commit to another table."""
     coalesce: Coalesce | None = None
     transfer_ms_per_mib: float = 10.0
     """Additional latency of a load response per MiB of table metadata."""
     writes_metadata: bool = True
-    """True if the server writes metadata.json within the service time and returns it with a load."""
+    """True if the server writes metadata.json within the service time, and returns it in the response to a load."""
 
 
 @dataclass(eq=False, slots=True)
 class Member:
-    """Commit that waits at the server for a batch."""
+    """Commit that waits in the service for a batch."""
 
     request: CommitRequest
     arrived_ms: float
     signal: Signal = field(default_factory=Signal)
     leads: bool = False
     outcome: str | None = LOST
-    """None if the commit took effect, otherwise the abort reason, or ``LOST``."""
+    """None if the commit took effect, otherwise the abort reason or ``LOST``."""
 
 
 class Server:
-    """Workers, their queue, table locks, and commits that wait for a batch of their table."""
+    """Workers of a catalog service, their queue, the table locks, and the commits that wait for a batch."""
 
     def __init__(self, settings: ServiceSettings, counters: CatalogCounters) -> None:
         self._settings = settings
@@ -94,7 +101,7 @@ class Server:
         self._committing: Counter[int] = Counter()
 
     def refuses(self, *, joins_batch: bool = False) -> bool:
-        """Return whether a request that arrives now is rejected because the queue is full."""
+        """Return whether the service rejects a request that arrives now, because the queue is full."""
         limit = self._settings.queue_limit
         if limit is None or self._waiting < limit:
             return False
@@ -107,7 +114,10 @@ class Server:
         return 0 < self._settings.workers <= self._busy
 
     def enter(self, now_ms: float, *, waits_already: bool = False) -> Generator[Step, None, float]:
-        """Acquire a worker and return the time. With ``waits_already`` (batches), the request is not counted as waiting again."""
+        """Acquire a worker for a request, and return the time of the acquisition.
+
+        With ``waits_already``, the request does not count as waiting, because its batch already does.
+        """
         self._counters.service_requests += 1
         if not self._is_full():
             self._busy += 1
@@ -125,7 +135,7 @@ class Server:
         return signal.time_ms
 
     def leave(self, began_ms: float, now_ms: float) -> None:
-        """Release the worker to the request with the longest wait, if any."""
+        """Release the worker to the request that has waited longest. If no request waits, the worker is free."""
         self._counters.service_busy_ms += now_ms - began_ms
         if self._queue:
             self._queue.popleft().wake()
@@ -133,7 +143,7 @@ class Server:
             self._busy -= 1
 
     def lock(self, tables: Collection[int], now_ms: float) -> Generator[Step, None, float]:
-        """Acquire the locks of all tables at once, and return the time."""
+        """Acquire the locks of all tables at once, and return the time of the acquisition."""
         if self._locked.isdisjoint(tables):
             self._locked.update(tables)
             return now_ms
@@ -159,12 +169,16 @@ class Server:
         self._committing.update(tables)
 
     def end_commit(self, tables: Collection[int]) -> int:
-        """End the service of a commit; return the number of commits in service on other tables, counted once per table."""
+        """End the service of a commit.
+
+        Returns:
+            The number of commits in service to other tables. A commit to several tables counts once for each table.
+        """
         self._committing.subtract(tables)
         return self._committing.total() - sum(self._committing[table_id] for table_id in tables)
 
     def join(self, table: int, member: Member) -> None:
-        """Add a member to the next batch of the table. If there is no batch, the member leads a new batch."""
+        """Add a commit to the next batch of the table. If no batch is waiting, the commit leads a new batch."""
         self._waiting += 1
         if table in self._batches:
             self._batches[table].append(member)
@@ -173,7 +187,7 @@ class Server:
             member.leads = True
 
     def take_batch(self, table: int) -> list[Member]:
-        """Remove the members of the batch that starts now and return them, the leader first."""
+        """Return the commits of the batch that starts now, the leader first, and remove them from the queue."""
         waiting, most = self._batches[table], self._settings.coalesce.max_batch if self._settings.coalesce else 0
         batch = [waiting.popleft() for _ in range(min(len(waiting), most or len(waiting)))]
         self._waiting -= len(batch)
@@ -181,7 +195,7 @@ class Server:
         return batch
 
     def end_batch(self, table: int, batch: list[Member]) -> None:
-        """Respond to the other members of the batch, and let the first waiting commit lead the next batch."""
+        """Respond to the other commits of the batch, and let the first waiting commit lead the next batch."""
         for member in batch[1:]:
             member.signal.wake()
         waiting = self._batches[table]

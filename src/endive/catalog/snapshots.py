@@ -1,4 +1,4 @@
-"""Values that transactions and catalogs exchange."""
+"""Define the values that transactions and catalogs exchange."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ METADATA_TOO_LARGE = "metadata_too_large"
 
 @dataclass(frozen=True, slots=True)
 class TableMetadata:
-    """Table in a snapshot. ``version`` is its number of commits, ``partition_versions`` the number of commits by partition."""
+    """Table in a snapshot of the catalog.
+
+    ``version`` is the number of commits to the table, and ``partition_versions`` is the number of commits to each partition.
+    """
 
     table_id: int
     version: int
     num_partitions: int
     partition_versions: tuple[int, ...]
     files: TableFiles | None = None
-    """Snapshots and manifests, if the catalog tracks them."""
+    """Snapshots and manifests of the table, if the catalog tracks them."""
     ref: int = field(default=0, compare=False)
-    """Number of commits that moved the main branch: all except expiries of snapshots."""
+    """Number of commits that moved the main branch. Expiries of snapshots do not move it."""
 
     def with_version(self, new_version: int) -> TableMetadata:
         """Return the table at another version."""
@@ -36,10 +39,10 @@ class TableMetadata:
 
 @dataclass(frozen=True, slots=True)
 class CatalogSnapshot:
-    """State of the catalog at one point in time, as a transaction reads it.
+    """State of the catalog at one time, as a transaction reads it.
 
-    ``seq`` counts the commits of the table group that was read. Tables are immutable and shared with the catalog, so a snapshot
-    needs no copy.
+    ``seq`` is the number of commits to the table group that was read. Tables are immutable and shared with the catalog, so a
+    snapshot copies nothing.
     """
 
     seq: int
@@ -54,20 +57,20 @@ class CatalogSnapshot:
 
 
 class TableHandles:
-    """Cached state of the tables of a service, from the last load or commit of a writer.
+    """Table state that a writer has cached from its last load or commit.
 
-    The cached state is the state when the server sends the response.
+    The cached state is the state of the catalog service when the server sends the response.
     """
 
     def __init__(self) -> None:
         self._states: dict[int, CatalogSnapshot] = {}
 
     def keep(self, tables: Iterable[int], snapshot: CatalogSnapshot) -> None:
-        """Cache the state of the tables."""
+        """Cache the state of the tables in a snapshot."""
         self._states.update(dict.fromkeys(tables, snapshot))
 
     def snapshot_of(self, tables: Collection[int]) -> CatalogSnapshot | None:
-        """Return the cached state of the tables, or None if one of them is not cached."""
+        """Return the cached state of the tables, or None if a table is not cached."""
         if not self._states.keys() >= set(tables):
             return None
         states = [self._states[table_id] for table_id in tables]
@@ -79,7 +82,10 @@ class TableHandles:
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """Outcome and latency of a commit. It contains no catalog state: after a failure, read the catalog."""
+    """Outcome and latency of a commit.
+
+    The result contains no catalog state. After a failed commit, the client reads the catalog.
+    """
 
     success: bool
     latency_ms: float
@@ -90,31 +96,31 @@ class CommitResult:
 
 @dataclass(frozen=True, slots=True)
 class IntentionRecord:
-    """Intention of a commit with the versions that it relies on; the log entry of an append catalog."""
+    """Record of a commit with the table versions on which the commit is based. The append catalog writes it to its log."""
 
     txn_id: int
     expected_seq: int
     tables_written: Mapping[int, int]
-    """New version by table id."""
+    """New version of each written table, by table id."""
     partitions_written: Mapping[int, tuple[int, ...]] | None = None
     size_bytes: int = 100
     tables_read: Mapping[int, int] = field(default_factory=dict)
-    """Versions that were read, by table id."""
+    """Version of each table that the transaction read, by table id."""
     expected_offset: int | None = None
     """End offset of the log that the transaction last read, or None for the current end."""
     refs: Mapping[int, int] | None = None
-    """Main branches that were read, by table id; if None, the versions that precede those in ``tables_written``."""
+    """Number of moves of the main branch of each table when it was read. If None, ``tables_written`` determines the numbers."""
     moves_ref: bool = True
-    """True if the commit moves the main branches of its tables; False for an expiry of snapshots."""
+    """True if the commit moves the main branches of its tables. An expiry of snapshots does not move them."""
     rebasable: bool = False
-    """True if the server can apply the commit to another state without the client, as for appends."""
+    """True if the server can apply the commit to another state without the client. This is true of appends."""
     applied: bool = False
-    """True if the commit has already taken effect with the same idempotency key."""
+    """True if a commit with the same idempotency key has already taken effect."""
 
 
 @dataclass
 class CatalogCounters:
-    """Counters of the catalog, incremented at the linearization point."""
+    """Counters of the catalog. The catalog increments them at the linearization point of each request."""
 
     commit_success: int = 0
     commit_conflict: int = 0
@@ -134,4 +140,4 @@ class CatalogCounters:
     service_busy_ms: float = 0.0
     service_waited_ms: float = 0.0
     metadata_limit_reached_ms: float = 0.0
-    """Time at which a commit first failed because table metadata was too large; 0: never."""
+    """Time at which a commit first failed because its table metadata was too large; 0 if this never happened."""

@@ -1,4 +1,4 @@
-"""Object stores: latency distributions, providers, and the profiles that describe them."""
+"""Define object stores: latency distributions, storage providers, and latency profiles."""
 
 from endive.storage.distributions import EmpiricalLatency as EmpiricalLatency
 from endive.storage.distributions import ExponentialLatency as ExponentialLatency

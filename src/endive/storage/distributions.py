@@ -1,13 +1,13 @@
-"""Distributions of latencies, inter-arrival times and runtimes, all in milliseconds.
+"""Define distributions of latencies, inter-arrival times and runtimes, all in milliseconds.
 
-A distribution is immutable. ``sample(rng)`` converts one uniform of ``rng``, a keyed ``Stream`` or an ``np.random.RandomState``,
-to one value. The compiled engine reads built-in distributions through ``parameters``.
+A distribution is immutable. ``sample(rng)`` converts one uniform random number to one value. ``rng`` is a ``Stream`` or an
+``np.random.RandomState``. The compiled engine reads built-in distributions through ``parameters``.
 
 Shifted lognormal, gamma, mixture and empirical distributions are sampled from a table of quantiles. The table contains the
 logarithms of the quantiles at ``TABLE_CELLS + 1`` evenly spaced standard normal scores, relative to the median. Both engines
-interpolate linearly between them. Lognormal segments are exact; gamma and shifted distributions have a relative error of at most
-1e-3 (``tests/storage/test_tables.py`` compares them with scipy). Object size changes the median and scales the whole distribution,
-as in ``SizeBasedLatency``.
+interpolate linearly between them. Lognormal segments are exact. Gamma and shifted distributions have a relative error of at most
+1e-3 (``tests/storage/test_tables.py`` compares them with scipy). The object size changes the median and scales the whole
+distribution, as in ``SizeBasedLatency``.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from endive.arithmetic.draws import (
 from endive.randomness import RandomSource
 
 Parameters = tuple[int, float, float, float]
-"""Kind, a, b and floor: the arguments of ``endive.arithmetic.draws.quantile``."""
+"""Arguments kind, a, b and floor of ``endive.arithmetic.draws.quantile``."""
 
 
 class LatencyDistribution(ABC):
-    """Latency distribution. Subclass it for a custom distribution."""
+    """Distribution of latencies. Subclass it for a custom distribution."""
 
     @abstractmethod
     def sample(self, rng: RandomSource) -> float:
@@ -48,19 +48,22 @@ class LatencyDistribution(ABC):
 
 
 class QuantileDistribution(LatencyDistribution):
-    """Built-in distribution, sampled by inversion: one uniform per value."""
+    """Built-in distribution. Each value is the quantile of one uniform random number."""
 
     @property
     @abstractmethod
     def parameters(self) -> Parameters:
-        """Arguments of ``quantile`` before the uniform."""
+        """Arguments of ``quantile`` other than the uniform random number."""
 
     def at(self, u: float) -> float:
-        """Return the value at the uniform ``u``."""
+        """Return the quantile ``u`` of the distribution, in ms."""
         return quantile(*self.parameters, u)
 
     def mean_of_quantiles_ms(self, points: int) -> float:
-        """Return the approximate mean in milliseconds, with the floor applied, from ``points`` equally likely values."""
+        """Return the mean of ``points`` equally likely quantiles, in ms.
+
+        The result approximates the mean of the distribution, including its floor.
+        """
         return fmean(self.at((point + 0.5) / points) for point in range(points))
 
     def sample(self, rng: RandomSource) -> float:
@@ -76,13 +79,13 @@ class FixedLatency(QuantileDistribution):
 
     @property
     def parameters(self) -> Parameters:
-        """``FIXED`` and the latency."""
+        """Arguments of ``quantile``: ``FIXED`` and the latency."""
         return FIXED, self.latency_ms, 0.0, 0.0
 
 
 @dataclass(frozen=True)
 class UniformLatency(QuantileDistribution):
-    """Uniform latency between two bounds."""
+    """Uniform distribution between two bounds."""
 
     low_ms: float
     high_ms: float
@@ -90,7 +93,7 @@ class UniformLatency(QuantileDistribution):
 
     @property
     def parameters(self) -> Parameters:
-        """``UNIFORM`` and the bounds."""
+        """Arguments of ``quantile``: ``UNIFORM``, the bounds and the floor."""
         return UNIFORM, self.low_ms, self.high_ms, self.min_latency_ms
 
 
@@ -103,13 +106,13 @@ class ExponentialLatency(QuantileDistribution):
 
     @property
     def parameters(self) -> Parameters:
-        """``EXPONENTIAL`` and the mean."""
+        """Arguments of ``quantile``: ``EXPONENTIAL``, the mean and the floor."""
         return EXPONENTIAL, self.scale_ms, 0.0, self.min_latency_ms
 
 
 @dataclass(frozen=True)
 class NormalLatency(QuantileDistribution):
-    """Normal latency; values below the floor are raised to it."""
+    """Normal distribution. A value below the floor is replaced by the floor."""
 
     mean_ms: float
     stddev_ms: float
@@ -117,13 +120,16 @@ class NormalLatency(QuantileDistribution):
 
     @property
     def parameters(self) -> Parameters:
-        """``NORMAL``, the mean and the standard deviation."""
+        """Arguments of ``quantile``: ``NORMAL``, the mean, the standard deviation and the floor."""
         return NORMAL, self.mean_ms, self.stddev_ms, self.min_latency_ms
 
 
 @dataclass(frozen=True)
 class LognormalLatency(QuantileDistribution):
-    """Lognormal latency with a floor. ``mu`` is the logarithm of the median; a larger ``sigma`` has a heavier tail."""
+    """Lognormal distribution with a floor.
+
+    ``mu`` is the logarithm of the median. A larger ``sigma`` gives a heavier tail.
+    """
 
     mu: float
     sigma: float
@@ -131,23 +137,23 @@ class LognormalLatency(QuantileDistribution):
 
     @classmethod
     def from_median(cls, median_ms: float, sigma: float, min_latency_ms: float = 1.0) -> LognormalLatency:
-        """Return the lognormal with this median."""
+        """Return the lognormal distribution with this median."""
         return cls(math.log(median_ms), sigma, min_latency_ms)
 
     @classmethod
     def from_mean(cls, mean_ms: float, sigma: float, min_latency_ms: float = 1.0) -> LognormalLatency:
-        """Return the lognormal with this mean (before the floor): mu = ln(mean) - sigma^2 / 2."""
+        """Return the lognormal distribution with this mean before the floor: mu = ln(mean) - sigma^2 / 2."""
         return cls(math.log(mean_ms) - sigma * sigma / 2.0, sigma, min_latency_ms)
 
     @property
     def parameters(self) -> Parameters:
-        """``LOGNORMAL``, mu and sigma."""
+        """Arguments of ``quantile``: ``LOGNORMAL``, mu, sigma and the floor."""
         return LOGNORMAL, self.mu, self.sigma, self.min_latency_ms
 
 
 @dataclass(frozen=True)
 class SizeBasedLatency(QuantileDistribution):
-    """Lognormal latency with a median that grows with object size: base + rate x MiB (Durner et al., VLDB 2023)."""
+    """Lognormal distribution whose median grows with the object size: base + rate x MiB (Durner et al., VLDB 2023)."""
 
     base_latency_ms: float
     latency_per_mib_ms: float
@@ -161,12 +167,15 @@ class SizeBasedLatency(QuantileDistribution):
 
     @property
     def median_ms(self) -> float:
-        """Median for the object size, before the floor."""
+        """Median latency for the object size, before the floor."""
         return sized_median_ms(self.base_latency_ms, self.latency_per_mib_ms, self.size_bytes)
 
     @property
     def parameters(self) -> Parameters:
-        """``LOGNORMAL``, the logarithm of the median for the size, and sigma; ``FIXED`` and the median if sigma is 0."""
+        """Arguments of ``quantile``: ``LOGNORMAL``, the logarithm of the median for the size, sigma and the floor.
+
+        If sigma is 0, the arguments are ``FIXED``, the median and the floor.
+        """
         if self.sigma == 0.0:
             return FIXED, self.median_ms, 0.0, self.min_latency_ms
         return LOGNORMAL, math.log(self.median_ms), self.sigma, self.min_latency_ms
@@ -179,7 +188,7 @@ _SCORES = tuple((i - _MIDDLE) * _STEP for i in range(TABLE_CELLS + 1))
 
 @dataclass(frozen=True, kw_only=True)
 class TableLatency(QuantileDistribution):
-    """Distribution given by its quantiles, which subclasses define."""
+    """Distribution that is sampled from a table of its quantiles. Subclasses define the quantiles."""
 
     latency_per_mib_ms: float = 0.0
     min_latency_ms: float = 0.0
@@ -187,7 +196,7 @@ class TableLatency(QuantileDistribution):
 
     @abstractmethod
     def log_quantiles(self) -> list[float]:
-        """Return the logarithms of the quantiles, in ms, of an object of size 0 at the scores of the table."""
+        """Return the logarithm of the quantile in ms at each score of the table, for an object of size 0."""
 
     def with_size(self, size_bytes: int) -> Self:
         """Return the distribution for an object of this size."""
@@ -195,54 +204,64 @@ class TableLatency(QuantileDistribution):
 
     @property
     def base_latency_ms(self) -> float:
-        """Median for an object of size 0, before the floor."""
+        """Median latency for an object of size 0, before the floor."""
         return math.exp(_kept(self._shape())[1])
 
     @property
     def median_ms(self) -> float:
-        """Median for the object size, before the floor."""
+        """Median latency for the object size, before the floor."""
         return sized_median_ms(self.base_latency_ms, self.latency_per_mib_ms, self.size_bytes)
 
     @property
     def parameters(self) -> Parameters:
-        """``TABLE``, the logarithm of the median for the size, and the offset of the table."""
+        """Arguments of ``quantile``: ``TABLE``, the logarithm of the median for the size, the offset of the table and the floor."""
         offset, _ = _kept(self._shape())
         return TABLE, math.log(self.median_ms), float(offset), self.min_latency_ms
 
     def _shape(self) -> Self:
-        """Return the distribution without size and floor, because the table does not depend on them."""
+        """Return the distribution for size 0 and without a floor, because the table does not depend on them."""
         return replace(self, latency_per_mib_ms=0.0, min_latency_ms=0.0, size_bytes=0)
 
 
 @cache
 def _kept(shape: TableLatency) -> tuple[int, float]:
-    """Store the table of a distribution; return its offset and the logarithm of the median."""
+    """Store the table of quantiles of a distribution.
+
+    Returns:
+        The offset of the table, and the logarithm of the median.
+    """
     logs = shape.log_quantiles()
     return keep_table([value - logs[_MIDDLE] for value in logs]), logs[_MIDDLE]
 
 
 @dataclass(frozen=True)
 class ShiftedLognormalLatency(TableLatency):
-    """Shifted lognormal: ``shift_ms`` plus a lognormal with median ``median_above_ms``."""
+    """Sum of ``shift_ms`` and a lognormal distribution with median ``median_above_ms``."""
 
     shift_ms: float
     median_above_ms: float
     sigma: float
 
     def log_quantiles(self) -> list[float]:
-        """Return ln(shift + median exp(sigma z)) at each score z."""
+        """Return ln(shift + median exp(sigma z)) for each score z."""
         return [math.log(self.shift_ms + self.median_above_ms * math.exp(self.sigma * z)) for z in _SCORES]
 
 
 @dataclass(frozen=True)
 class GammaLatency(TableLatency):
-    """Gamma distribution with mean ``mean_ms``. A larger ``shape`` is narrower; 1 is the exponential."""
+    """Gamma distribution with mean ``mean_ms``.
+
+    A larger ``shape`` gives a narrower distribution. A shape of 1 is the exponential distribution.
+    """
 
     mean_ms: float
     shape: float
 
     def log_quantiles(self) -> list[float]:
-        """Solve P(shape, x) = Phi(z) from the middle outwards, in the smaller of the two tails."""
+        """Return the logarithm of the quantile at each score z, the solution of P(shape, x) = Phi(z).
+
+        The equation is solved from the middle outwards, in the smaller of the two tails.
+        """
         k, scale = self.shape, math.log(self.mean_ms / self.shape)
         middle = _log_gamma_root(k, math.log(max(k - 1.0 / 3.0, k * 2.0 ** (-1.0 / k), 1e-300)), 0.0)
         below, above = [middle], [middle]
@@ -254,7 +273,7 @@ class GammaLatency(TableLatency):
 
 @dataclass(frozen=True)
 class MixtureLatency(TableLatency):
-    """Mixture of two lognormals; ``second_share`` is the weight of the second."""
+    """Mixture of two lognormal distributions. ``second_share`` is the weight of the second distribution."""
 
     first_median_ms: float
     first_sigma: float
@@ -263,7 +282,7 @@ class MixtureLatency(TableLatency):
     second_share: float
 
     def log_quantiles(self) -> list[float]:
-        """Solve for each score by bisection between the quantiles of the two lognormals."""
+        """Return the logarithm of the quantile at each score, by bisection between the quantiles of the two lognormals."""
         return [self._log_quantile(z) for z in _SCORES]
 
     def _log_quantile(self, z: float) -> float:
@@ -284,17 +303,17 @@ class MixtureLatency(TableLatency):
 
 @dataclass(frozen=True)
 class EmpiricalLatency(TableLatency):
-    """Measured quantiles ``quantiles_ms`` at ``probabilities``, both increasing.
+    """Distribution with the measured quantiles ``quantiles_ms`` at ``probabilities``. Both are in increasing order.
 
-    The logarithm of the latency is linear in the normal score between them. It is extrapolated beyond the first and the last, which
-    gives lognormal tails.
+    Between two quantiles, the logarithm of the latency is linear in the normal score. The first and the last segment are
+    extrapolated, which gives lognormal tails.
     """
 
     probabilities: tuple[float, ...]
     quantiles_ms: tuple[float, ...]
 
     def log_quantiles(self) -> list[float]:
-        """Interpolate between the given quantiles."""
+        """Return the logarithm of the quantile at each score, interpolated between the measured quantiles."""
         scores = [exact_normal_quantile(p) for p in self.probabilities]
         logs = [math.log(value) for value in self.quantiles_ms]
         values, segment = [], 0
@@ -316,7 +335,10 @@ def _score(y: float, mu: float, sigma: float) -> float:
 
 
 def _log_gamma_root(k: float, start: float, z: float) -> float:
-    """Return the logarithm of the gamma quantile at a score, by Newton's method on the logarithm of the tail, which is concave."""
+    """Return the logarithm of the gamma quantile at a normal score.
+
+    Newton's method solves for the logarithm of the tail, which is concave.
+    """
     target, lower, y = math.log(_tail(abs(z))), z <= 0.0, start
     for _ in range(100):
         tail = _log_lower(k, y) if lower else _log_upper(k, y)
@@ -329,7 +351,7 @@ def _log_gamma_root(k: float, start: float, z: float) -> float:
 
 
 def _log_lower(k: float, y: float) -> float:
-    """Return ln P(k, e^y) by its series."""
+    """Return ln P(k, e^y), computed by a series."""
     x = math.exp(y)
     term = total = 1.0
     n = k
@@ -341,7 +363,7 @@ def _log_lower(k: float, y: float) -> float:
 
 
 def _log_upper(k: float, y: float) -> float:
-    """Return ln Q(k, e^y) by the series of P, or by the continued fraction where it converges."""
+    """Return ln Q(k, e^y), computed by the series of P or by a continued fraction."""
     x = math.exp(y)
     if x < k + 1.0:
         return math.log1p(-math.exp(_log_lower(k, y)))

@@ -1,4 +1,4 @@
-"""Prices of requests to object stores and catalog services, from a TOML file.
+"""Read prices of requests to object stores and catalog services from a TOML file.
 
     currency = "USD"
     [stores.NAME]                      # provider: s3, s3x, gcp, or the name of a custom latency profile
@@ -8,7 +8,8 @@
     request_per_1000 = 0.001
     source = "..."  date = "2025-06"
 
-The package has list prices; a user's file overrides the prices that it names. Requests without a price are counted but not priced.
+The package contains list prices. A file of the user replaces the prices that it contains. Costs do not include requests without a
+price.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from endive.input_files import UnreadableError, in_short, parse_toml, read_toml
 _REQUESTS = ("get", "put", "list", "delete")
 _ABOUT = ("region", "source", "date")
 _MOST = 1e6
-"""Largest accepted price of 1,000 requests."""
+"""Maximum price of 1,000 requests in a price file."""
 
 
 class PriceError(ValueError):
-    """Invalid price file; the message names the file and the key."""
+    """Raised if a price file is invalid. The message names the file and the key."""
 
 
 @dataclass(frozen=True)
@@ -47,29 +48,35 @@ class StorePrices:
 
 @dataclass(frozen=True)
 class Prices:
-    """Price table. ``service_request`` is the price of 1,000 requests to a catalog service, or None."""
+    """Prices of requests to object stores and to a catalog service.
+
+    ``service_request`` is the price of 1,000 requests to a catalog service, or None if there is no price.
+    """
 
     currency: str
     stores: Mapping[str, StorePrices] = field(default_factory=dict)
     service_request: float | None = None
 
     def find(self, provider: str) -> StorePrices | None:
-        """Return the prices of a provider, or None. The name of a custom profile may end in its digest."""
+        """Return the prices of a storage provider, or None.
+
+        The name of a custom profile may end with the digest of the profile.
+        """
         return self.stores.get(provider) or self.stores.get(provider.rpartition("-")[0])
 
 
 @cache
 def list_prices() -> Prices:
-    """Return the list prices of the package."""
+    """Return the list prices that are part of the package."""
     text = resources.files("endive.storage").joinpath("price_data", "list_prices.toml").read_text()
     return _parsed(parse_toml(text), "list_prices.toml", Prices("USD"))
 
 
 def load_prices(path: Path | None) -> Prices:
-    """Return the list prices, overridden by those of a file.
+    """Return the list prices, and replace the prices that a file contains.
 
     Raises:
-        PriceError: If the file is invalid; the message names the file and the key.
+        PriceError: If the file is invalid. The message names the file and the key.
     """
     if path is None:
         return list_prices()

@@ -1,13 +1,21 @@
-"""Latency profiles of object stores in TOML files, built-in or custom.
+"""Read latency profiles of object stores, built-in or custom, from TOML files.
 
-A file has ``name``, ``min_latency_ms`` and a table for each of ``read``, ``write``, ``cas`` and, if the store supports them,
-``failed_cas``, ``append``, ``failed_append``, ``compaction``, ``log_entry_read``. ``object_writes_per_s`` is the maximum rate of
-writes to one object; without it there is no limit. Each table describes a distribution:
-``median_ms`` and ``sigma`` (lognormal), ``base_ms``, ``per_mib_ms`` and ``sigma`` (by size), ``mean_ms`` and ``stddev_ms``
-(normal), or ``fixed_ms``; and, optionally with ``per_mib_ms``: ``shift_ms``, ``median_ms`` and ``sigma`` (shifted lognormal; the
-median is that of the sum), ``mean_ms`` and ``shape`` (gamma), ``median_ms``, ``sigma``, ``second_median_ms``, ``second_sigma`` and
-``second_share`` (mixture of two lognormals), ``probabilities`` and ``quantiles_ms`` (empirical). Tables such as
-``read.manifest_list`` override the distribution of one kind of object.
+A file has ``name``, ``min_latency_ms`` and a table for each kind of request: ``read``, ``write``, ``cas`` and, if the object store
+supports them, ``failed_cas``, ``append``, ``failed_append``, ``compaction`` and ``log_entry_read``. ``object_writes_per_s`` is the
+maximum rate of writes to one object. If the key is missing, the rate is not limited.
+
+The keys of a table determine its distribution:
+
+* lognormal: ``median_ms`` and ``sigma``
+* lognormal with a median that depends on the object size: ``base_ms``, ``per_mib_ms`` and ``sigma``
+* normal: ``mean_ms`` and ``stddev_ms``
+* constant: ``fixed_ms``
+* shifted lognormal: ``shift_ms``, ``median_ms`` (which includes the shift) and ``sigma``
+* gamma: ``mean_ms`` and ``shape``
+* mixture of two lognormals: ``median_ms``, ``sigma``, ``second_median_ms``, ``second_sigma`` and ``second_share``
+* empirical: ``probabilities`` and ``quantiles_ms``
+
+The last four also accept ``per_mib_ms``. A table such as ``read.manifest_list`` overrides the distribution for one kind of object.
 """
 
 from __future__ import annotations
@@ -46,12 +54,15 @@ _TOP_LEVEL |= set(_CONDITIONALS)
 
 
 class ProfileError(ValueError):
-    """Invalid latency profile; the message names the file and the key."""
+    """Raised if a latency profile is invalid. The message names the file and the key."""
 
 
 @cache
 def builtin_profiles(profile_set: str = DEFAULT_PROFILE_SET) -> Mapping[str, StorageProfile]:
-    """Return the profiles of a version, by name. A later version inherits missing providers from the first version."""
+    """Return the built-in latency profiles of a version, by name.
+
+    A later version contains the profiles of the first version for the providers that it does not describe.
+    """
     if profile_set not in PROFILE_SETS:
         raise ProfileError(f"unknown profile version {profile_set!r}; allowed: {', '.join(PROFILE_SETS)}")
     profiles: dict[str, StorageProfile] = {}
@@ -64,7 +75,7 @@ def builtin_profiles(profile_set: str = DEFAULT_PROFILE_SET) -> Mapping[str, Sto
 
 
 def load_profile(path: Path) -> StorageProfile:
-    """Load a profile from a file."""
+    """Load a latency profile from a file."""
     try:
         document = read_toml(path)
     except UnreadableError as error:
@@ -73,7 +84,7 @@ def load_profile(path: Path) -> StorageProfile:
 
 
 def create_provider(name: str, rng: RandomSource, profiles: Mapping[str, StorageProfile] | None = None) -> ProfiledProvider:
-    """Return the provider with this name among ``profiles`` (by default the built-in profiles)."""
+    """Return the storage provider with this name. ``profiles`` are the known profiles, by default the built-in ones."""
     known = builtin_profiles() if profiles is None else profiles
     if name not in known:
         raise ProfileError(f"unknown provider {name!r}; allowed: {', '.join(known)}")
@@ -81,7 +92,7 @@ def create_provider(name: str, rng: RandomSource, profiles: Mapping[str, Storage
 
 
 def parse_profile(document: Mapping[str, Any], where: str) -> StorageProfile:
-    """Parse a profile from the content of its file."""
+    """Return the latency profile that a file describes."""
     unknown = sorted(set(document) - _TOP_LEVEL)
     if unknown:
         raise ProfileError(f"{where}: {unknown[0]}: unknown key; allowed: {', '.join(sorted(_TOP_LEVEL))}")
@@ -143,14 +154,17 @@ _SHAPES: dict[frozenset[str], str] = {
     frozenset({"probabilities", "quantiles_ms"}): "empirical",
 }
 _BY_SIZE = ("shifted", "gamma", "mixture", "empirical")
-"""Shapes that accept ``per_mib_ms`` in addition to their other keys."""
+"""Kinds of distributions that accept the key ``per_mib_ms``."""
 _MIN_GAMMA, _MAX_GAMMA = 0.05, 1e5
 _MOST, _FEWEST_PER_S = 1e15, 1e-9
-"""Largest number of a profile, as in configurations (sums of such latencies stay finite), and smallest write rate."""
+"""Largest number in a profile, and smallest write rate.
+
+Sums of latencies stay finite with these limits.
+"""
 
 
 def parse_distribution(table: Any, floor: float, where: str) -> QuantileDistribution:
-    """Parse a distribution from its table, whose keys determine its shape."""
+    """Return the distribution that a table describes. The keys of the table determine the kind of distribution."""
     shape = _shape_of(table)
     if shape is None:
         allowed = "; or ".join(", ".join(sorted(keys)) for keys in _SHAPES)
@@ -183,7 +197,7 @@ def _shape_of(table: Any) -> str | None:
 
 
 def _tabled(shape: str, value: dict[str, float], floor: float, where: str) -> QuantileDistribution:
-    """Parse a shifted lognormal, a gamma or a mixture."""
+    """Return a shifted lognormal, gamma or mixture distribution."""
     common: dict[str, Any] = {"latency_per_mib_ms": value.get("per_mib_ms", 0.0), "min_latency_ms": floor}
     if shape == "gamma":
         if not _MIN_GAMMA <= value["shape"] <= _MAX_GAMMA:
@@ -201,7 +215,7 @@ def _tabled(shape: str, value: dict[str, float], floor: float, where: str) -> Qu
 
 
 def _empirical(table: Mapping[str, Any], floor: float, where: str) -> QuantileDistribution:
-    """Parse measured quantiles, which must increase."""
+    """Return a distribution with measured quantiles, which must increase."""
     probabilities, quantiles = table["probabilities"], table["quantiles_ms"]
     for key, values in (("probabilities", probabilities), ("quantiles_ms", quantiles)):
         if not isinstance(values, list) or len(values) < 2:
@@ -233,7 +247,7 @@ def _positive(value: Mapping[str, float], key: str, where: str) -> float:
 
 
 TYPICAL_BYTES = 8_192
-"""Object size for which size-dependent latencies are reported."""
+"""Object size in bytes for which latencies that depend on the size are reported."""
 _STEPS = 2_000
 
 
@@ -246,7 +260,10 @@ class Drawn:
 
 
 def drawn_latencies(profile: StorageProfile) -> dict[str, Drawn | None]:
-    """Return the latencies of each kind of request for an object of ``TYPICAL_BYTES``; None for an unsupported request."""
+    """Return the median and p99 of each kind of request, for an object of ``TYPICAL_BYTES``.
+
+    The value is None if the object store does not support the request.
+    """
     conditional = {
         "cas": profile.cas,
         "failed_cas": profile.failed_cas or profile.cas,
@@ -261,7 +278,10 @@ def drawn_latencies(profile: StorageProfile) -> dict[str, Drawn | None]:
 
 
 def cas_rate_per_s(profile: StorageProfile) -> float | None:
-    """Return the maximum rate of sequential compare-and-swaps of one object, within the write limit of the store."""
+    """Return the maximum rate of sequential compare-and-swaps of one object, per second.
+
+    The write limit of the object store can reduce the rate.
+    """
     if profile.cas is None:
         return None
     rate = 1000.0 / profile.cas.mean_of_quantiles_ms(_STEPS)

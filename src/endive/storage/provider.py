@@ -1,9 +1,8 @@
-"""Storage providers: latencies of requests to an object store.
+"""Define storage providers, which return the latencies of requests to an object store.
 
-A latency depends on the kind of object, its size and a source of randomness; generators yield it as a float. A provider has no
-state other than its latency profile; catalogs and tables own the content of the store.
-
-Keys are kinds of objects (``MANIFEST_LIST``, ...), optionally followed by ``/`` and a name.
+A latency depends on the kind of object, on its size and on a random stream. The generators yield the latency as a float. A provider
+has no state other than its latency profile. Catalogs and tables store the content of the objects. A key is a kind of object
+(``MANIFEST_LIST``, ...), optionally followed by ``/`` and a name.
 """
 
 from __future__ import annotations
@@ -26,14 +25,15 @@ OBJECT_KINDS = (CATALOG, TABLE_METADATA, MANIFEST_LIST, MANIFEST_FILE)
 
 
 class UnsupportedOperationError(RuntimeError):
-    """Operation that the provider does not support."""
+    """Raised if a storage provider does not support an operation."""
 
 
 @dataclass(frozen=True)
 class StorageResult:
-    """Response of the store. If ``success`` is false, the transaction aborts (``request_failed``).
+    """Response of the object store.
 
-    The owner of the object decides whether the condition of a conditional write was met.
+    If ``success`` is false, the transaction aborts with ``request_failed``. Whether a conditional write met its condition is
+    decided by the catalog or table that stores the object.
     """
 
     success: bool
@@ -43,17 +43,20 @@ class StorageResult:
 
 @dataclass(frozen=True, slots=True)
 class ConditionalLatency:
-    """Latencies of a compare-and-swap or an append if it succeeds and if it fails, drawn from one uniform."""
+    """Latencies of a compare-and-swap or an append: on success, and on failure.
+
+    Both come from the same uniform random number.
+    """
 
     success_ms: float
     failure_ms: float
 
 
 def total_ms(operation: Generator[float, None, StorageResult]) -> float:
-    """Return the latency of an operation: the sum of the latencies that it yields.
+    """Return the latency of an operation, which is the sum of the latencies that its generator yields.
 
     Raises:
-        RequestFailedError: If the store rejected the operation (``StorageResult.success`` is false).
+        RequestFailedError: If the object store rejected the operation (``StorageResult.success`` is false).
     """
     total = 0.0
     while True:
@@ -66,13 +69,13 @@ def total_ms(operation: Generator[float, None, StorageResult]) -> float:
 
 
 class StorageProvider(ABC):
-    """Object store. Subclass it for a custom store and implement its five operations and five properties."""
+    """Object store. Subclass it for a custom store, and implement its five operations and five properties."""
 
     def __init__(self, rng: RandomSource) -> None:
         self._rng = rng
 
     def bind(self, rng: RandomSource) -> Self:
-        """Return the provider with another source of randomness, because each transaction has a separate stream."""
+        """Return the provider with the random stream of one transaction."""
         bound = object.__new__(type(self))
         bound.__dict__.update(self.__dict__)
         bound._rng = rng
@@ -92,11 +95,11 @@ class StorageProvider(ABC):
 
     @abstractmethod
     def append(self, key: str, offset: int, size_bytes: int) -> Generator[float, None, StorageResult]:
-        """Append to an object if it still ends at ``offset``."""
+        """Append to an object, if the object still ends at ``offset``."""
 
     @abstractmethod
     def tail_append(self, key: str, size_bytes: int) -> Generator[float, None, StorageResult]:
-        """Append to the end of an object."""
+        """Append to the current end of an object."""
 
     @property
     @abstractmethod
@@ -121,57 +124,58 @@ class StorageProvider(ABC):
     @property
     @abstractmethod
     def min_latency_ms(self) -> float:
-        """Floor of every latency."""
+        """Minimum of every latency, in ms."""
 
     @property
     def object_writes_per_s(self) -> float | None:
-        """Maximum rate of writes to one object; None for no limit."""
+        """Maximum rate of writes to one object, per second; None for no limit."""
         return None
 
     def uniform(self) -> float:
-        """Draw the next uniform of the provider's generator."""
+        """Return the next uniform random number of the provider."""
         return self._rng.random_sample()
 
     def read_ms(self, key: str, expected_size_bytes: int) -> float:
-        """Return the latency of one read."""
+        """Return the latency of one read, in ms."""
         return total_ms(self.read(key, expected_size_bytes))
 
     def write_ms(self, key: str, size_bytes: int) -> float:
-        """Return the latency of one write."""
+        """Return the latency of one write, in ms."""
         return total_ms(self.write(key, size_bytes))
 
     def slowest_read_ms(self, key: str, expected_size_bytes: int, count: int) -> float:
-        """Return the latency of ``count`` parallel reads."""
+        """Return the latency of the slowest of ``count`` parallel reads, in ms."""
         return max(self.read_ms(key, expected_size_bytes) for _ in range(count))
 
     def slowest_write_ms(self, key: str, size_bytes: int, count: int) -> float:
-        """Return the latency of ``count`` parallel writes."""
+        """Return the latency of the slowest of ``count`` parallel writes, in ms."""
         return max(self.write_ms(key, size_bytes) for _ in range(count))
 
     def cas_ms(self, key: str, expected_version: int, size_bytes: int) -> ConditionalLatency:
-        """Return the latencies of one compare-and-swap, on success and on failure."""
+        """Return the latencies of one compare-and-swap on success and on failure, in ms."""
         latency = total_ms(self.cas(key, expected_version, size_bytes))
         return ConditionalLatency(latency, latency)
 
     def append_ms(self, key: str, offset: int, size_bytes: int) -> ConditionalLatency:
-        """Return the latencies of one append, on success and on failure."""
+        """Return the latencies of one append on success and on failure, in ms."""
         latency = total_ms(self.append(key, offset, size_bytes))
         return ConditionalLatency(latency, latency)
 
     def compaction_ms(self, key: str, expected_version: int, size_bytes: int) -> ConditionalLatency:
-        """Return the latencies of the compare-and-swap that compacts a catalog log."""
+        """Return the latencies of the compare-and-swap that compacts a catalog log, in ms."""
         return self.cas_ms(key, expected_version, size_bytes)
 
     def log_entry_read_ms(self) -> float:
-        """Return the latency that each log entry since the checkpoint adds to a read of the catalog."""
+        """Return the latency that each log entry since the checkpoint adds to a catalog read, in ms."""
         return 0.0
 
 
 @dataclass(frozen=True)
 class StorageProfile:
-    """Latency profile of a provider. Reads and writes are by kind of object; ``"*"`` is every other kind.
+    """Latency profile of a storage provider.
 
-    ``failed_cas`` and ``failed_append`` default to the latency of success. A store without ``append`` does not support appends.
+    ``reads`` and ``writes`` contain a distribution for each kind of object, and ``"*"`` for every other kind. ``failed_cas`` and
+    ``failed_append`` default to the latency of success. A store without ``append`` does not support appends.
     ``object_writes_per_s`` is the maximum rate of writes to one object; None for no limit.
     """
 
@@ -191,16 +195,16 @@ class StorageProfile:
     object_writes_per_s: float | None = None
 
     def distribution(self, key: str, *, write: bool) -> QuantileDistribution:
-        """Return the latency distribution of reads or writes of an object, before its size is applied."""
+        """Return the latency distribution of reads or writes of a kind of object, before the object size is applied."""
         by_kind = self.writes if write else self.reads
         return by_kind.get(key.partition("/")[0]) or by_kind["*"]
 
     def read_parameters(self, key: str, size_bytes: int) -> Parameters:
-        """Return the parameters of the latency of a read."""
+        """Return the parameters of the latency distribution of a read."""
         return _sized(self.distribution(key, write=False), size_bytes)
 
     def write_parameters(self, key: str, size_bytes: int) -> Parameters:
-        """Return the parameters of the latency of a write."""
+        """Return the parameters of the latency distribution of a write."""
         return _sized(self.distribution(key, write=True), size_bytes)
 
 
@@ -212,11 +216,11 @@ def _sized(distribution: QuantileDistribution, size_bytes: int) -> Parameters:
 
 _MOST_PREPARED = 10_000
 _Responses = tuple[Parameters, Parameters]
-"""Latency parameters of a conditional write: on success, on failure."""
+"""Parameters of the latencies of a conditional write: on success, and on failure."""
 
 
 class ProfiledProvider(StorageProvider):
-    """Provider with a ``StorageProfile``, built-in or custom."""
+    """Storage provider with a ``StorageProfile``, which may be built in or custom."""
 
     def __init__(self, profile: StorageProfile, rng: RandomSource) -> None:
         super().__init__(rng)
@@ -233,17 +237,17 @@ class ProfiledProvider(StorageProvider):
 
     @property
     def min_latency_ms(self) -> float:
-        """Floor of the profile."""
+        """Minimum of every latency of the profile, in ms."""
         return self.profile.min_latency_ms
 
     @property
     def object_writes_per_s(self) -> float | None:
-        """Write limit of the profile."""
+        """Maximum rate of writes to one object, per second; None for no limit."""
         return self.profile.object_writes_per_s
 
     @property
     def supports_cas(self) -> bool:
-        """True if the profile has a CAS latency."""
+        """True if the profile has a latency of compare-and-swap."""
         return self.profile.cas is not None
 
     @property
@@ -265,11 +269,11 @@ class ProfiledProvider(StorageProvider):
         return (yield from _done(self.write_ms(key, size_bytes), size_bytes))
 
     def cas(self, key: str, expected_version: int, size_bytes: int) -> Generator[float, None, StorageResult]:
-        """Replace an object, with the latency of a success."""
+        """Replace an object. The latency is that of a success."""
         return (yield from _done(self.cas_ms(key, expected_version, size_bytes).success_ms, size_bytes))
 
     def append(self, key: str, offset: int, size_bytes: int) -> Generator[float, None, StorageResult]:
-        """Append at an offset, with the latency of a success."""
+        """Append to an object at an offset. The latency is that of a success."""
         return (yield from _done(self.append_ms(key, offset, size_bytes).success_ms, size_bytes))
 
     def tail_append(self, key: str, size_bytes: int) -> Generator[float, None, StorageResult]:
@@ -287,11 +291,17 @@ class ProfiledProvider(StorageProvider):
         return self.slowest_write_ms(key, size_bytes, 1)
 
     def slowest_read_ms(self, key: str, expected_size_bytes: int, count: int) -> float:
-        """Return the latency of ``count`` parallel reads: the quantile at the largest of ``count`` uniforms."""
+        """Return the latency of the slowest of ``count`` parallel reads, in ms.
+
+        The latency is the quantile of the largest of ``count`` uniform random numbers.
+        """
         return self._slowest_ms(False, key, expected_size_bytes, count)
 
     def slowest_write_ms(self, key: str, size_bytes: int, count: int) -> float:
-        """Return the latency of ``count`` parallel writes: the quantile at the largest of ``count`` uniforms."""
+        """Return the latency of the slowest of ``count`` parallel writes, in ms.
+
+        The latency is the quantile of the largest of ``count`` uniform random numbers.
+        """
         return self._slowest_ms(True, key, size_bytes, count)
 
     def _slowest_ms(self, write: bool, key: str, size_bytes: int, count: int) -> float:
@@ -306,15 +316,21 @@ class ProfiledProvider(StorageProvider):
         return quantile(*parameters, _largest(self._rng, count))
 
     def cas_ms(self, key: str, expected_version: int, size_bytes: int) -> ConditionalLatency:
-        """Return the latencies of one compare-and-swap, on success and on failure, from one uniform."""
+        """Return the latencies of one compare-and-swap on success and on failure, in ms.
+
+        Both come from the same uniform random number.
+        """
         return self._draw(self._cas, "compare-and-swap")
 
     def append_ms(self, key: str, offset: int, size_bytes: int) -> ConditionalLatency:
-        """Return the latencies of one append, on success and on failure, from one uniform."""
+        """Return the latencies of one append on success and on failure, in ms.
+
+        Both come from the same uniform random number.
+        """
         return self._draw(self._append, "append")
 
     def compaction_ms(self, key: str, expected_version: int, size_bytes: int) -> ConditionalLatency:
-        """Return the latencies of the compare-and-swap that compacts a catalog log."""
+        """Return the latencies of the compare-and-swap that compacts a catalog log, in ms."""
         return self._draw(self._compaction, "compare-and-swap")
 
     def _draw(self, responses: _Responses | None, operation: str) -> ConditionalLatency:
@@ -326,7 +342,7 @@ class ProfiledProvider(StorageProvider):
         return ConditionalLatency(success_ms, success_ms if failure == success else quantile(*failure, u))
 
     def log_entry_read_ms(self) -> float:
-        """Return the latency that each log entry since the checkpoint adds to a read of the catalog; 0 by default."""
+        """Return the latency that each log entry since the checkpoint adds to a catalog read, in ms; 0 by default."""
         entry = self.profile.log_entry_read
         return 0.0 if entry is None else entry.sample(self._rng)
 
@@ -337,7 +353,7 @@ def _done(latency_ms: float, size_bytes: int) -> Generator[float, None, StorageR
 
 
 def _largest(rng: RandomSource, count: int) -> float:
-    """Return the largest of ``count`` uniforms."""
+    """Return the largest of the next ``count`` uniform random numbers."""
     if isinstance(rng, Stream):
         return rng.random_sample() if count == 1 else rng.largest_sample(count)
     return max(rng.random_sample() for _ in range(count))

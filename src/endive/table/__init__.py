@@ -1,4 +1,4 @@
-"""Iceberg tables: their snapshots and manifests, and the effects of operations on them."""
+"""Define Iceberg tables: their snapshots and manifests, and the effects of operations on tables."""
 
 from endive.arithmetic.manifests import ALL_MANIFESTS as ALL_MANIFESTS
 from endive.arithmetic.manifests import NO_SNAPSHOT as NO_SNAPSHOT

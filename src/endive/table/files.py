@@ -1,11 +1,10 @@
-"""Table state that determines costs: snapshots, and the number and size of manifests.
+"""Define the table state that determines costs: snapshots, and the number and size of manifests.
 
-Each committed snapshot produces a new state. States are immutable and share their history, so a snapshot of the
-catalog needs no copy. The catalog owns the current state.
+Each commit creates a new state. States are immutable and share their history, so a snapshot of the catalog copies nothing. The
+catalog stores the current state.
 
-With appends to manifest lists (ML+), each table also has a manifest list that grows like a log. The run owns these lists and its
-transactions share them. Entries are tentative until their transaction commits; readers ignore entries of transactions that did not
-commit.
+With appends to manifest lists (ML+), each table also has a manifest list that grows like a log. All transactions of a run share
+these lists. Entries are tentative until their transaction commits. Readers ignore entries of transactions that did not commit.
 """
 
 from __future__ import annotations
@@ -27,7 +26,10 @@ from endive.table.operations import Traits
 
 @dataclass(frozen=True, slots=True)
 class TableModel:
-    """Initial state of a table, sizes of its metadata in bytes, and thresholds of manifest merging. Defaults are measured sizes."""
+    """Initial state of a table, sizes of its metadata in bytes, and thresholds of manifest merging.
+
+    The default sizes are measured.
+    """
 
     manifests: int = 1
     delete_manifests: int = 0
@@ -39,7 +41,7 @@ class TableModel:
     manifest_bytes: int = 7_100
     """Size of a new manifest."""
     manifest_header_bytes: int = 6_900
-    """Size of the manifest header, which a merged manifest contains once."""
+    """Size of the header of a manifest. A merged manifest contains one header."""
     min_count_to_merge: int = 100
     target_bytes: int = 8 * 1024 * 1024
     """Maximum size of a merged manifest."""
@@ -48,7 +50,10 @@ class TableModel:
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """Change of a table by a commit that started at ``time_ms``. If ``partitions`` is None, any partition may have changed."""
+    """Change of a table by a commit that started at ``time_ms``.
+
+    If ``partitions`` is None, the commit may have changed any partition.
+    """
 
     traits: Traits
     partitions: frozenset[int] | None = None
@@ -57,7 +62,7 @@ class TableChange:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRecord:
-    """Snapshot in the history of a table: its kind, the manifests and partitions that it added, and its timestamp."""
+    """Snapshot in the history of a table: its kind, its timestamp, and the manifests and partitions that it wrote."""
 
     parent: SnapshotRecord | None = field(repr=False)
     kind: int
@@ -67,7 +72,7 @@ class SnapshotRecord:
     time_ms: float = 0.0
 
     def range_has(self, partitions: frozenset[int] | None) -> bool:
-        """Return whether a partition is within the range of the written partitions, which a manifest list records."""
+        """Return whether a partition is within the partition range of the snapshot, which its manifest list records."""
         if not partitions or not self.partitions:
             return partitions is None or self.partitions is None
         first, last = min(self.partitions), max(self.partitions)
@@ -80,11 +85,11 @@ class SnapshotRecord:
 
 @dataclass(frozen=True, slots=True)
 class TableFiles:
-    """Table at one point in time.
+    """State of a table at one time.
 
-    ``data_bytes`` is the total size of the ``data`` data manifests, ``delete_bytes`` the total size of the ``deletes`` delete
-    manifests. ``data_revision``, ``delete_revision`` and ``merges`` count the commits that changed the data manifests, changed the
-    delete manifests, and merged data manifests.
+    ``data`` is the number of data manifests and ``data_bytes`` is their total size. ``deletes`` and ``delete_bytes`` describe the
+    delete manifests. ``data_revision`` and ``delete_revision`` count the commits that changed the data manifests and the delete
+    manifests. ``merges`` counts the commits that merged data manifests.
     """
 
     model: TableModel
@@ -104,7 +109,7 @@ class TableFiles:
 
     @classmethod
     def initial(cls, model: TableModel) -> TableFiles:
-        """Return a table before its first commit."""
+        """Return the state of a table before its first commit."""
         return cls(
             model,
             model.manifests,
@@ -130,7 +135,7 @@ class TableFiles:
         return list_size(self.model, self.manifests)
 
     def history(self, start: int) -> Iterator[SnapshotRecord]:
-        """Yield the snapshots after the first ``start`` ones, newest first."""
+        """Yield the snapshots that were committed after the first ``start`` ones, newest first."""
         record = self.head
         for _ in range(self.length - start):
             assert record is not None
@@ -138,7 +143,7 @@ class TableFiles:
             record = record.parent
 
     def kept_by(self, traits: Traits, time_ms: float) -> int:
-        """Return the number of snapshots retained by an expiry that starts at ``time_ms``."""
+        """Return the number of snapshots that an expiry retains, if it starts at ``time_ms``."""
         cutoff_ms = time_ms - traits.max_age_ms
         recorded = min(self.length, self.snapshots)
         young, record = 0, self.head
@@ -149,7 +154,7 @@ class TableFiles:
         return snapshots_kept(self, traits, young)
 
     def after(self, change: TableChange) -> TableFiles:
-        """Return the table after a change."""
+        """Return the state of the table after a change."""
         traits = change.traits
         if traits.kind == NO_SNAPSHOT:
             return replace(self, snapshots=self.kept_by(traits, change.time_ms))
@@ -161,7 +166,7 @@ class TableFiles:
 
 @dataclass
 class ManifestListCounters:
-    """Counters of the manifest lists, incremented at the linearization point."""
+    """Counters of appends to manifest lists. They are incremented at the linearization point of each append."""
 
     manifest_append_physical_success: int = 0
     manifest_append_physical_failure: int = 0
@@ -169,9 +174,10 @@ class ManifestListCounters:
 
 
 class ManifestLists:
-    """Manifest list of each table. A list larger than ``seal_threshold_bytes`` is sealed; 0 disables sealing.
+    """Manifest list of each table.
 
-    Offsets continue to grow when a list is rewritten, so an append to the old list fails.
+    A list larger than ``seal_threshold_bytes`` is sealed; 0 disables sealing. A rewritten list continues at the offset of the old
+    list, so a late append to the old list fails.
     """
 
     def __init__(self, num_tables: int, seal_threshold_bytes: int = 0) -> None:
@@ -182,11 +188,14 @@ class ManifestLists:
         self.counters = ManifestListCounters()
 
     def end_of(self, table_id: int) -> tuple[int, bool]:
-        """Return the end of a table's list, and whether the list is sealed."""
+        """Return the end offset of the manifest list of a table, and whether the list is sealed."""
         return self._offsets[table_id], self._sealed[table_id]
 
     def append(self, table_id: int, expected_offset: int, entry_bytes: int) -> bool:
-        """Append an entry if the list still ends at ``expected_offset`` and is not sealed."""
+        """Append an entry, and return whether the append succeeded.
+
+        The append succeeds if the list still ends at ``expected_offset`` and is not sealed.
+        """
         if self._sealed[table_id] or self._offsets[table_id] != expected_offset:
             self.counters.manifest_append_physical_failure += 1
             return False
@@ -197,7 +206,7 @@ class ManifestLists:
         return True
 
     def replace_sealed(self, table_id: int) -> None:
-        """Replace a sealed list by a new one, unless another transaction has replaced it."""
+        """Replace a sealed list by a new list, unless another transaction has replaced it."""
         if self._sealed[table_id]:
             self._starts[table_id] = self._offsets[table_id]
             self._sealed[table_id] = False

@@ -1,9 +1,10 @@
 """Define the operations of Iceberg's libraries: their names, descriptions and traits.
 
-``OPERATION_FACTS`` determines the operations' codes, weights in configurations, labels in reports, and commit paths. The
-transactions are in ``endive.transaction.operation_classes``. Traits are the effects of an operation on a table, and the concurrent
-snapshots that it validates. Both engines use ``Traits``, whose fields are numbers. Each kind of snapshot is a bit, so a set of
-kinds is a mask.
+``OPERATION_FACTS`` determines the code of each operation, its weight in configurations, its label in reports, and its commit paths.
+The transactions are in ``endive.transaction.operation_classes``.
+
+Traits are the effects of an operation on a table, and the kinds of concurrent snapshots that it validates. Both engines use
+``Traits``, whose fields are numbers. Each kind of snapshot is one bit, so a set of kinds is a bit mask.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from endive.arithmetic.manifests import NO_SNAPSHOT
 APPEND, OVERWRITE, DELETE, REPLACE = 1, 2, 4, 8
 """Kinds of snapshots (the ``operation`` of a snapshot summary in Iceberg)."""
 EQUALITY = 16
-"""Flag of a snapshot that deletes rows by equality, not by position."""
+"""Flag of a snapshot that adds equality deletes."""
 
 Isolation = Literal["none", "snapshot", "serializable"]
 
@@ -27,9 +28,10 @@ Isolation = Literal["none", "snapshot", "serializable"]
 class OperationSettings:
     """Settings that determine the costs of an operation.
 
-    If ``isolation`` is None, the default of the operation applies. ``manifests_hit`` data manifests contain files that the
-    operation removes; ``manifests_missed`` are read but contain none. An expiry retains the snapshots of the last
-    ``max_snapshot_age_ms``, and at least ``min_snapshots_to_keep`` (Iceberg's ``history.expire.*``).
+    If ``isolation`` is None, the default of the operation applies. ``manifests_hit`` is the number of data manifests that contain
+    files removed by the operation. ``manifests_missed`` is the number of data manifests that the operation reads although they
+    contain no such files. An expiry retains the snapshots of the last ``max_snapshot_age_ms``, and at least
+    ``min_snapshots_to_keep`` (Iceberg's ``history.expire.*``).
     """
 
     isolation: Isolation | None = None
@@ -47,10 +49,10 @@ class OperationSettings:
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """Traits of an operation on Iceberg's commit path."""
+    """Effects of an operation on a table, and the concurrent snapshots that it validates."""
 
     kind: int
-    """Kind of the new snapshot."""
+    """Kind of the snapshot that the operation creates."""
     validates: int = 0
     """Kinds of snapshots whose manifest lists validation reads, newest first."""
     reads_added: int = 0
@@ -66,38 +68,38 @@ class Traits:
     conflicts: int = 0
     """Kinds of snapshots that can be real conflicts if partitions overlap."""
     table_conflicts: int = 0
-    """Kinds of snapshots that are conflicts regardless of overlap. Declarative protocols only."""
+    """Kinds of snapshots that conflict with any operation on the same table. Declarative protocols only."""
     partition_conflicts: int = 0
-    """Kinds of snapshots that are conflicts if partitions overlap. Declarative protocols only."""
+    """Kinds of snapshots that conflict if they overlap in a partition. Declarative protocols only."""
     exempt_marks: int = 0
-    """Flags that exempt a snapshot from being a conflict."""
+    """Flags of snapshots that never conflict with the operation."""
     data: int = 0
     """Number of new data manifests."""
     deletes: int = 0
     """Number of new delete manifests."""
     hits: int = 0
-    """Number of data manifests that contain removed files and are rewritten; ``ALL_MANIFESTS`` for all."""
+    """Number of data manifests that the operation rewrites because they contain removed files; ``ALL_MANIFESTS`` for all."""
     reads_per_hit: int = 1
     misses: int = 0
-    """Number of data manifests that are read but contain no removed files."""
+    """Number of data manifests that the operation reads although they contain no removed files."""
     matches_new: int = 0
-    """1 if concurrently added manifests are also read, and rewritten if partitions overlap."""
+    """1 if the operation also reads concurrently added manifests, and rewrites those of the same partitions."""
     filters_deletes: int = 0
-    """1 if every delete manifest of the table is read once."""
+    """1 if the operation reads every delete manifest of the table once."""
     merges: int = 0
-    """1 if manifests are merged at ``min_count_to_merge``."""
+    """1 if the operation merges manifests when there are ``min_count_to_merge``."""
     list_after: int = 0
-    """1 if the manifest list is read again after the commit."""
+    """1 if the client reads the manifest list again after the commit."""
     min_snapshots: int = 0
     """Number of snapshots that an expiry retains at any age."""
     max_age_ms: float = 0.0
-    """Age up to which an expiry retains all snapshots."""
+    """Age up to which an expiry retains all snapshots, in ms."""
     passes: int = 1
-    """Number of passes of validation over removed files and over deletes."""
+    """Number of times that validation reads the manifests with removed files and with deletes."""
     lists_each: int = 0
-    """1 if each pass reads the manifest lists again."""
+    """1 if validation reads the manifest lists again for each check."""
     keeps_nothing: int = 0
-    """1 if a retry does not reuse what the previous attempt read or wrote."""
+    """1 if a retry reuses no files of the previous attempt."""
 
 
 _CHANGED = OVERWRITE | DELETE | REPLACE
@@ -113,14 +115,20 @@ def _merge_append(_: OperationSettings) -> Traits:
 
 
 def _overwrite(settings: OperationSettings) -> Traits:
-    """Return the traits of an overwrite. An overwrite by filter also replaces files added concurrently to its partitions."""
+    """Return the traits of an overwrite.
+
+    An overwrite by filter also replaces files that concurrent commits added to its partitions.
+    """
     isolation = settings.isolation or "serializable"
     traits = _validated(isolation, changed=_ROWS_DELETED, removed=0) if settings.by == "files" else _validated(isolation)
     return replace(_removing(traits, settings, by_filter=settings.by == "filter"), kind=OVERWRITE, data=1)
 
 
 def _row_delta(settings: OperationSettings) -> Traits:
-    """Return the traits of a row delta. Deletion vectors add no data and check all new delete manifests for vectors."""
+    """Return the traits of a row delta.
+
+    With deletion vectors, the operation adds no data and checks all new delete manifests for vectors.
+    """
     traits = _validated(settings.isolation or "serializable")
     if settings.deletes == "vectors":
         vectors = _CHANGED if traits.validates else 0
@@ -132,20 +140,29 @@ def _row_delta(settings: OperationSettings) -> Traits:
 
 
 def _rewrite_files(settings: OperationSettings) -> Traits:
-    """Return the traits of a compaction, which ignores appends and reads new delete files of all partitions."""
+    """Return the traits of a compaction.
+
+    A compaction ignores appends, and reads the new delete files of all partitions.
+    """
     traits = _validated("snapshot", changed=_ROWS_DELETED, removed=0)
     traits = _removing(traits, settings, by_filter=False)
     return replace(traits, kind=REPLACE, data=1, prunes=0, conflicts=_CHANGED, exempt_marks=EQUALITY)
 
 
 def _replace_partitions(settings: OperationSettings) -> Traits:
-    """Return the traits of a dynamic overwrite. By default it does not validate; its validation never prunes manifests."""
+    """Return the traits of a dynamic overwrite.
+
+    The operation does not validate by default. Its validation reads the manifests of all partitions.
+    """
     traits = _validated(settings.isolation or "none")
     return replace(_removing(traits, settings, by_filter=True), kind=OVERWRITE, data=1, prunes=0)
 
 
 def _delete(settings: OperationSettings) -> Traits:
-    """Return the traits of a delete: without validation by default, with an isolation level as an overwrite by filter."""
+    """Return the traits of a delete.
+
+    The operation does not validate by default. With an isolation level, it validates like an overwrite by filter.
+    """
     traits = _validated(settings.isolation or "none")
     return replace(_removing(traits, settings, by_filter=True), kind=DELETE)
 
@@ -155,7 +172,10 @@ def _expire_snapshots(settings: OperationSettings) -> Traits:
 
 
 def _validated(isolation: Isolation, *, changed: int = _CHANGED, removed: int = _CHANGED) -> Traits:
-    """Return the traits of validation against concurrent changes and, with serializable isolation, concurrent appends."""
+    """Return the traits of validation against concurrent changes.
+
+    With serializable isolation, the operation also validates against concurrent appends.
+    """
     if isolation == "none":
         return Traits(NO_SNAPSHOT)
     appended = APPEND if isolation == "serializable" else 0
@@ -171,7 +191,7 @@ def _validated(isolation: Isolation, *, changed: int = _CHANGED, removed: int = 
 
 
 def _removing(traits: Traits, settings: OperationSettings, *, by_filter: bool) -> Traits:
-    """Add the traits of an operation that removes files from manifests."""
+    """Return the traits with those of an operation that removes files from manifests."""
     return replace(
         traits,
         hits=settings.manifests_hit,
@@ -203,9 +223,10 @@ def _python_overwrite(settings: OperationSettings) -> tuple[Traits, ...]:
 
 @dataclass(frozen=True, slots=True)
 class OperationFacts:
-    """Operation with its traits in Iceberg's Java library and in PyIceberg, if they support it.
+    """Operation with its traits in Iceberg's Java library and in PyIceberg.
 
-    ``pyiceberg`` returns one set of traits per snapshot of the commit: an overwrite is a delete and an append.
+    A field is None if the library does not support the operation. ``pyiceberg`` returns the traits of each snapshot of the commit,
+    because PyIceberg commits an overwrite as a delete and an append.
     """
 
     name: str
@@ -213,7 +234,7 @@ class OperationFacts:
     java: Callable[[OperationSettings], Traits] | None = None
     pyiceberg: Callable[[OperationSettings], tuple[Traits, ...]] | None = None
     word: str = ""
-    """Label in reports. Default: the name with spaces."""
+    """Label in reports. The default is the name with spaces."""
 
 
 OPERATION_FACTS: tuple[OperationFacts, ...] = (
@@ -240,7 +261,7 @@ OPERATION_FACTS: tuple[OperationFacts, ...] = (
 )
 
 OPERATION_CODES = {name: code for code, name in enumerate(sorted(facts.name for facts in OPERATION_FACTS))}
-"""Codes of the operations in the compiled engine: positions in the sorted list of names, also the order of weights."""
+"""Codes of the operations in the compiled engine: their positions in the sorted list of names."""
 ICEBERG_OPERATIONS = frozenset(facts.name for facts in OPERATION_FACTS if facts.java is not None)
 PYICEBERG_OPERATIONS = frozenset(facts.name for facts in OPERATION_FACTS if facts.pyiceberg is not None)
 _SERIALIZABLE, _SNAPSHOT = OperationSettings(isolation="serializable"), OperationSettings(isolation="snapshot")
@@ -254,7 +275,11 @@ _FACTS = {facts.name: facts for facts in OPERATION_FACTS}
 
 @cache
 def traits_of(operation: str, settings: OperationSettings) -> Traits:
-    """Return the traits of an operation of the Java library. Raises ValueError if the library does not support it."""
+    """Return the traits of an operation of Iceberg's Java library.
+
+    Raises:
+        ValueError: If the library does not support the operation.
+    """
     facts = _FACTS.get(operation)
     if facts is None or facts.java is None:
         raise ValueError(f"Iceberg does not support {operation!r}; allowed: {', '.join(sorted(ICEBERG_OPERATIONS))}")
@@ -263,7 +288,11 @@ def traits_of(operation: str, settings: OperationSettings) -> Traits:
 
 @cache
 def pyiceberg_traits_of(operation: str, settings: OperationSettings) -> tuple[Traits, ...]:
-    """Return the traits of each snapshot of a PyIceberg commit. Raises ValueError if it does not support the operation."""
+    """Return the traits of each snapshot that PyIceberg commits for an operation.
+
+    Raises:
+        ValueError: If PyIceberg does not support the operation.
+    """
     facts = _FACTS.get(operation)
     if facts is None or facts.pyiceberg is None:
         raise ValueError(f"PyIceberg does not support {operation!r}; allowed: {', '.join(sorted(PYICEBERG_OPERATIONS))}")

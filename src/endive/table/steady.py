@@ -1,7 +1,8 @@
-"""Steady state of a table: the manifests and snapshots that merging, rewrites and expiry retain at the given commit rates.
+"""Compute the steady state of a table: the manifests and snapshots that remain under merging, rewrites and expiry.
 
-Manifests accumulate between merges, so their number is a saw-tooth function of time, and a table starts at a uniformly drawn point
-of the cycle. A table with expiry starts with the retained snapshots. Unbounded state starts with the numbers of ``TableModel``.
+The commit rates determine the steady state. Manifests accumulate between merges, so their number is a saw-tooth function of time. A
+table starts at a random time of this cycle. A table with expiry starts with the snapshots that expiry retains. If a number would
+grow without bound, the table starts with the number in ``TableModel``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from endive.table.operations import Traits
 
 @dataclass(frozen=True)
 class CommitRate:
-    """Rate of commits of one operation to a table. ``is_regular``: constant intervals; otherwise a Poisson process."""
+    """Rate of commits of one operation to a table.
+
+    ``is_regular`` is True if the intervals between commits are constant. Otherwise the commits are a Poisson process.
+    """
 
     traits: tuple[Traits, ...]
     """Traits of each snapshot of a commit."""
@@ -65,11 +69,12 @@ def steady_files(
     """Return a table in its steady state.
 
     Args:
-        model: Initial numbers of ``fixed`` and unbounded state.
+        model: Initial numbers of manifests and snapshots.
         commits: Commit rates of the table.
-        rng: Source of three uniform random numbers: data manifests, delete manifests, time since the last expiry.
+        rng: Source of three uniform random numbers: for data manifests, for delete manifests, and for the time since the last
+            expiry.
         fixed: Names among ``manifests``, ``delete_manifests`` and ``snapshots`` that keep their initial numbers.
-        gap_ms: Function that returns the minimum time between two commits to a table with this number of snapshots.
+        gap_ms: Function that returns the minimum time in ms between two commits to a table with this number of snapshots.
         most_snapshots: Number of snapshots at which the catalog rejects further snapshots.
     """
     u_data, u_deletes, u_expiry = rng.random_sample(), rng.random_sample(), rng.random_sample()
@@ -88,7 +93,10 @@ def steady_files(
 
 
 def _manifests(model: TableModel, commits: Sequence[CommitRate], u: float, *, deletes: bool) -> tuple[int, int] | None:
-    """Return the number of data or delete manifests and their size in bytes, or None if they do not grow or are unbounded."""
+    """Return the number of data or delete manifests and their size in bytes.
+
+    Return None if the number is constant or grows without bound.
+    """
     rewrites = [each for each in commits if each.replaces_all]
     added_per_ms = sum(each.per_ms * each.added(deletes) for each in commits if not each.replaces_all)
     merging_per_ms = sum(each.per_ms for each in commits if each.merges(deletes))
@@ -106,9 +114,9 @@ def _manifests(model: TableModel, commits: Sequence[CommitRate], u: float, *, de
 
 
 def _tooth(model: TableModel, added_per_merge: float) -> float:
-    """Return the number of manifests added from one merge to the next; infinite without merges.
+    """Return the number of manifests that commits add between two merges. The number is infinite without merges.
 
-    A merging commit merges if there are ``min_count_to_merge`` manifests, including the new manifest, or a full bin.
+    A merging commit merges if there are ``min_count_to_merge`` manifests, including the new manifest, or if a bin is full.
     """
     per_bin = model.target_bytes // model.manifest_bytes
     if not model.merge_manifests or per_bin < 2:
@@ -120,7 +128,7 @@ def _tooth(model: TableModel, added_per_merge: float) -> float:
 def _retained(
     commits: Sequence[CommitRate], u: float, gap_ms: Callable[[int], float], most_snapshots: float
 ) -> tuple[int, float] | None:
-    """Return the number of snapshots that expiry retains and the interval between them, or None without expiry."""
+    """Return the number of snapshots that expiry retains, and the interval between them in ms. Return None without expiry."""
     expiries = [each for each in commits if not each.snapshots]
     offered = sum(each.per_ms * each.snapshots for each in commits)
     if not expiries or offered <= 0.0:
@@ -136,7 +144,7 @@ def _retained(
 
 
 def _sustained(offered: float, is_possible: Callable[[float], bool]) -> float:
-    """Return the commit rate that a table sustains: the offered rate, or the maximum possible rate."""
+    """Return the commit rate that a table sustains: the offered rate, or the maximum possible rate if it is lower."""
     if is_possible(offered):
         return offered
     low, high = 0.0, offered
@@ -147,6 +155,9 @@ def _sustained(offered: float, is_possible: Callable[[float], bool]) -> float:
 
 
 def _age_ms(events: Sequence[CommitRate], u: float) -> float:
-    """Return the time from the last event to a random time: uniform for regular intervals, otherwise exponential."""
+    """Return the time from the last event to a random time, in ms.
+
+    The time is uniform for regular intervals, and exponential otherwise.
+    """
     per_ms = sum(each.per_ms for each in events)
     return (u if all(each.is_regular for each in events) else -math.log1p(-u)) / per_ms

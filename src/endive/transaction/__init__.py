@@ -1,4 +1,4 @@
-"""Transactions: operations on tables and their commit protocols."""
+"""Define transactions, which are operations on tables, and their commit protocols."""
 
 from endive.table.files import ManifestListCounters as ManifestListCounters
 from endive.table.files import ManifestLists as ManifestLists

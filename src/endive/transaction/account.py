@@ -1,6 +1,6 @@
-"""Account of one transaction: its clock, its counters and the components of its latency.
+"""Keep the account of one transaction: its clock, its counters and the components of its latency.
 
-A step is recorded when it has finished, so the account is correct at any time at which a run ends.
+A step is recorded when it ends, so the account is correct whenever the run ends.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _EVENTS = ("event_count", "total_retries", "restarts", "false_conflicts", "real_
 
 
 class Account:
-    """Times and counters of a transaction so far, by the field names of ``TransactionResult``."""
+    """Times and counters of a transaction so far, under the field names of ``TransactionResult``."""
 
     def __init__(
         self,
@@ -48,13 +48,16 @@ class Account:
         self.attempt = 0
         self.commit_latency_ms = 0.0
         self.commit_started_ms = 0.0
-        """Start of the current or last commit; a restart begins a new one."""
+        """Start of the current or last commit. A restart of the job begins a new commit."""
         self.entered_ms = -1.0
         """Start of the first commit; -1 if no commit has started."""
         self.deadline_ms = math.inf
-        """Time at which the client cancels the operation; infinite before the first retry or restart and after the commit."""
+        """Time at which the client cancels the operation.
+
+        The time is infinite before the first retry or restart, and after the commit.
+        """
         self.installed: tuple[TableFiles, ...] = ()
-        """Written tables after the commit, if the catalog tracks them."""
+        """State of the written tables right after the commit, if the catalog tracks their files."""
         self.times = dict.fromkeys(types.TIMES, 0.0)
         self.counts = dict.fromkeys((*types.COUNTERS, *types.PROTOCOL_COUNTERS, *_EVENTS), 0)
 
@@ -67,7 +70,10 @@ class Account:
             self.trace(TraceEvent(self.now_ms, self.txn.txn_id, event, kind, count, duration_ms, self.attempt))
 
     def _emit_versions(self, event: str, snapshot: CatalogSnapshot, tables: list[int], duration_ms: float) -> None:
-        """Trace the versions that were read or that a commit is based on, for example ``0:3 2:7`` (table:version)."""
+        """Trace the table versions of a read or a commit.
+
+        The text ``0:3 2:7`` means table 0 at version 3 and table 2 at version 7.
+        """
         if self.trace is not None:
             versions = " ".join(f"{table_id}:{snapshot.get_table(table_id).version}" for table_id in tables)
             self._emit(event, kind=versions, duration_ms=duration_ms)
@@ -84,7 +90,7 @@ class Account:
         self._emit(event, duration_ms=duration_ms)
 
     def _cancel(self, component: str) -> Steps:
-        """Wait until the deadline and raise RequestFailedError, because the next step would exceed it."""
+        """Wait until the deadline, and raise RequestFailedError because the next step would exceed the deadline."""
         left_ms = self.deadline_ms - self.now_ms
         yield left_ms
         self.now_ms += left_ms
@@ -92,12 +98,16 @@ class Account:
         raise RequestFailedError(OPERATION_TIMEOUT)
 
     def _check_deadline(self) -> None:
-        """Raise RequestFailedError if a response came after the deadline."""
+        """Raise RequestFailedError if the response arrived after the deadline."""
         if self.now_ms > self.deadline_ms:
             raise RequestFailedError(OPERATION_TIMEOUT)
 
     def _start_time_limit(self) -> None:
-        """Set the deadline of the operation. Raises RequestFailedError if it has passed."""
+        """Set the deadline of the operation.
+
+        Raises:
+            RequestFailedError: If the deadline has passed.
+        """
         self.deadline_ms = self.txn.submit_time_ms + self.policy.time_limit_ms(self.txn.operation_type)
         self._check_deadline()
 
@@ -107,13 +117,13 @@ class Account:
                 yield from self._access(access, count, component)
 
     def _access(self, access: types.FileAccess, count: int, component: str) -> Steps:
-        """Access ``count`` objects of the configured size, in batches of ``max_parallel``."""
+        """Access ``count`` objects of the configured size in batches of ``max_parallel``."""
         return self._batches(access, count, getattr(self.policy.sizes, access.size), self.policy.max_parallel, component)
 
     def _batches(
         self, access: types.FileAccess, count: int, size: int, parallel: int = 1, component: str = types.PER_ATTEMPT_IO
     ) -> Steps:
-        """Access ``count`` objects in batches of ``parallel``; a batch takes as long as its slowest request."""
+        """Access ``count`` objects in batches of ``parallel``. A batch takes as long as its slowest request."""
         slowest_ms = self.storage.slowest_read_ms if access.reading else self.storage.slowest_write_ms
         times, counts, failures = self.times, self.counts, self.policy.failures
         computes = self.policy.client_time is not None
@@ -142,12 +152,12 @@ class Account:
                 self._emit("io", access.counter, batch, slowest)
 
     def _client_ms(self) -> float:
-        """Return the client CPU time of one request."""
+        """Return the client CPU time of one request, in ms."""
         time = self.policy.client_time
         return 0.0 if time is None else time.sample(self.streams.stream(Purpose.CLIENT))
 
     def _compute(self) -> Generator[Step, None, float]:
-        """Spend the client CPU time of a request to the catalog, and return it."""
+        """Wait for the client CPU time of a request to the catalog, and return that time in ms."""
         if self.policy.client_time is None:
             return 0.0
         duration_ms = self._client_ms()
@@ -156,18 +166,22 @@ class Account:
         return duration_ms
 
     def _fails(self, probability: float) -> bool:
-        """Draw whether a failure with this probability occurs. A probability of 0 uses no random number."""
+        """Return whether a failure with this probability occurs. A probability of 0 uses no random number."""
         return probability > 0.0 and self.streams.stream(Purpose.FAILURE).random_sample() < probability
 
     def _fatal_error(self, requests: int, latency_ms: float, component: str) -> Steps:
-        """Raise RequestFailedError after the latency if one of the requests fails permanently."""
+        """Wait for the latency and raise RequestFailedError, if one of the requests fails permanently."""
         failures = self.policy.failures
         if failures is not None and self._fails(any_error_probability(failures.fatal_error, requests)):
             yield from self._wait(latency_ms, component, "io_failed")
             raise RequestFailedError(REQUEST_FAILED)
 
     def _request_errors(self, component: str) -> Steps:
-        """Wait while the SDK resends failed catalog requests. Raises RequestFailedError if the last request fails permanently."""
+        """Wait while the SDK resends failed catalog requests.
+
+        Raises:
+            RequestFailedError: If the last request fails permanently.
+        """
         failures = self.policy.failures
         if failures is None:
             return
@@ -183,7 +197,10 @@ class Account:
             raise RequestFailedError(REQUEST_FAILED)
 
     def _resends_ms(self, request_error: float, requests: int, latency_ms: float) -> float:
-        """Return the time added by failed requests: for each resend, the SDK's backoff and the latency."""
+        """Return the time that failed requests add, in ms.
+
+        Each error adds the backoff of the SDK and the latency of the request.
+        """
         added, errors = 0.0, 0
         probability = any_error_probability(request_error, requests)
         while self._fails(probability):
@@ -193,7 +210,11 @@ class Account:
         return added
 
     def _clocked(self, steps: Generator[Step, None, T], component: str) -> Generator[Step, None, tuple[T, float]]:
-        """Run the steps of a catalog request and advance the clock; return the result and the elapsed time."""
+        """Run the steps of a catalog request and advance the clock.
+
+        Returns:
+            The result of the request and the elapsed time in ms.
+        """
         elapsed = 0.0
         failed: RequestFailedError | None = None
         while True:
@@ -236,7 +257,10 @@ class Account:
         return orphaned_files(unclean, counts["installs"], written, counts[types.FILE_DELETE.counter])
 
     def _table_state(self) -> dict[str, int]:
-        """Return the state columns of the written tables after the commit: the maximum over the tables."""
+        """Return the size of metadata.json, the manifests and the snapshots after the commit.
+
+        For several tables, each value is the maximum over the written tables.
+        """
         if not self.installed:
             return {}
         return {
@@ -246,7 +270,7 @@ class Account:
         }
 
     def result(self, now_ms: float, reason: str | None = None) -> TransactionResult:
-        """Return the result of a finished transaction, or of one in flight at ``now_ms``."""
+        """Return the result of a transaction that has ended, or that is in flight at ``now_ms``."""
         txn, status = self.txn, self.status
         commit_latency = self.commit_latency_ms
         if status is TransactionStatus.COMMITTING:

@@ -1,8 +1,8 @@
-"""Commit protocol of Iceberg's Java library (commit path ``iceberg``).
+"""Run transactions on the commit path of Iceberg's Java library (``iceberg``).
 
-Differences from ``lifecycle``: every attempt starts with a refresh and validation, so the first attempt also validates commits made
-while the job ran; later attempts reuse the manifests of the first; and the reads of validation depend on the concurrent
-snapshots and their kinds (``endive.table``).
+The protocol differs from ``lifecycle`` in three ways. Every attempt starts with a refresh and validation, so the first attempt also
+validates against commits that were made while the job ran. Later attempts reuse the manifests of the first attempt. The files that
+validation reads depend on the concurrent snapshots and their kinds (``endive.table``).
 
     attempt:  read the catalog; for each table: (read its metadata, if it has changed), (validate, sequentially),
               (read the manifest list), (filter manifests, in the pool), (write new manifests, first attempt only),
@@ -12,7 +12,8 @@ snapshots and their kinds (``endive.table``).
               that were merged or that failed attempts had merged; a failure here does not affect the commit
     abort:    delete all files that were written
 
-A table that has not changed since the last attempt (the commit was to another table of the group) causes no further cost.
+A table that has not changed since the last attempt causes no further cost. In this case, the attempt failed because of a commit to
+another table of the same table group.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ class Handle:
     """State of a table as the operation last read it."""
 
     start: int
-    """Number of snapshots when the operation started."""
+    """Number of snapshots in the table when the operation started."""
     version: int
     length: int
-    """Number of snapshots at the last attempt."""
+    """Number of snapshots in the table at the last attempt."""
     prepared: bool = False
     data_revision: int = 0
     delete_revision: int = 0
@@ -48,15 +49,15 @@ class Handle:
     made_list: bool = False
     """True if the operation has written a manifest list."""
     lost: int = 0
-    """Number of manifest lists and merged manifests of failed attempts."""
+    """Number of manifest lists and merged manifests that failed attempts have written."""
     made: int = 0
-    """Number of manifests that the operation has written, without merged manifests."""
+    """Number of manifests that the operation has written. Merged manifests do not count."""
     merged: bool = False
     """True if the last attempt merged its new manifests."""
     bins: int = 0
-    """Number of full bins that are already merged."""
+    """Number of full bins of manifests that an earlier attempt has merged."""
     own: int = 0
-    """Number of snapshots since the start that were committed by the same job."""
+    """Number of snapshots that the same job has committed since the start of the operation."""
 
 
 def review(files: TableFiles, handle: Handle, traits: Traits, partitions: frozenset[int] | None) -> validation.Review:
@@ -72,7 +73,7 @@ def review(files: TableFiles, handle: Handle, traits: Traits, partitions: frozen
 
 
 class IcebergLifecycle(Lifecycle):
-    """Transaction on Iceberg's commit path."""
+    """Transaction on the commit path of Iceberg's Java library."""
 
     def _commit(self, snapshot: CatalogSnapshot) -> Steps:
         handles = {t: self._handle(snapshot, t) for t in self._written}
@@ -91,7 +92,12 @@ class IcebergLifecycle(Lifecycle):
             yield from self._batches(types.FILE_DELETE, validation.files_made(handle, self.txn.get_traits()), 0)
 
     def _attempts(self, snapshot: CatalogSnapshot, handles: dict[int, Handle]) -> Steps:
-        """Attempt the commit until it succeeds. Raises AbortError or RestartError if it does not."""
+        """Attempt the commit until it succeeds.
+
+        Raises:
+            AbortError: If the transaction aborts.
+            RestartError: If the job restarts.
+        """
         self.attempt = 0
         while True:
             current = yield from self._read_catalog()
@@ -113,7 +119,7 @@ class IcebergLifecycle(Lifecycle):
         return Handle(length, snapshot.get_table(table_id).version, length)
 
     def _prepare(self, handle: Handle, table_id: int, new: CatalogSnapshot) -> Steps:
-        """Prepare the new metadata of a table on top of the current state."""
+        """Write the new metadata of a table on top of its current state."""
         files, traits = files_of(new, table_id), self.txn.get_traits()
         version = new.get_table(table_id).version
         moved = version != handle.version
@@ -141,7 +147,12 @@ class IcebergLifecycle(Lifecycle):
             yield from self._batches(types.LIST_READ, 1, files.list_size)
 
     def _read_since(self, files: TableFiles, found: validation.Review, new: CatalogSnapshot) -> Steps:
-        """Read the manifest lists and manifests that validation needs. Raises AbortError or RestartError on a real conflict."""
+        """Read the manifest lists and manifests that validation needs.
+
+        Raises:
+            AbortError: If a real conflict aborts the transaction.
+            RestartError: If a real conflict restarts the job.
+        """
         yield from self._batches(types.LIST_READ, found.lists, files.list_size, component=types.CONFLICT_IO)
         yield from self._batches(types.FILE_READ, found.manifests, files.model.manifest_bytes, component=types.CONFLICT_IO)
         if found.conflicting and self._is_real_conflict(new, found.conflicting):
@@ -181,9 +192,10 @@ class IcebergLifecycle(Lifecycle):
     def _merge(
         self, manifests: int, size: int, model: TableModel, component: str, cached: int = 0
     ) -> Generator[Step, None, tuple[int, bool]]:
-        """Merge manifests if their number requires it. Bins are merged in parallel, the manifests of a bin sequentially.
+        """Merge manifests if there are enough of them.
 
-        Bins merged by an earlier attempt are reused.
+        Bins of manifests are merged in parallel. The manifests of one bin are read sequentially. Bins that an earlier attempt
+        merged are reused.
 
         Returns:
             Number of full bins, and whether the newest manifests were merged.
@@ -202,7 +214,7 @@ class IcebergLifecycle(Lifecycle):
         return bins, newest > 0
 
     def _after_commit(self, committed: CatalogSnapshot, handles: dict[int, Handle]) -> Steps:
-        """Refresh after the commit, and delete files that are no longer needed."""
+        """Read the table again after the commit, and delete the files that are no longer needed."""
         yield from self._read_catalog()
         for table_id in self._written:
             files, traits = files_of(committed, table_id), self.txn.get_traits()
@@ -216,7 +228,10 @@ class IcebergLifecycle(Lifecycle):
             yield from self._batches(types.FILE_DELETE, validation.files_of_lost_attempts(handle), 0)
 
     def _clean_up(self, files: TableFiles, traits: Traits) -> Steps:
-        """Clean up after an expiry: read a manifest list and a manifest per snapshot, and delete unreferenced files."""
+        """Clean up after an expiry.
+
+        The client reads a manifest list and a manifest of each snapshot, and deletes unreferenced files.
+        """
         pool = self.policy.max_parallel
         yield from self._batches(types.LIST_READ, files.snapshots, files.list_size, pool)
         yield from self._batches(types.FILE_READ, files.snapshots, files.model.manifest_bytes, pool)
@@ -229,7 +244,11 @@ class IcebergLifecycle(Lifecycle):
 
 
 def files_of(snapshot: CatalogSnapshot, table_id: int) -> TableFiles:
-    """Return the metadata files of a table. Raises ValueError if the catalog does not track them."""
+    """Return the metadata files of a table.
+
+    Raises:
+        ValueError: If the catalog does not track metadata files.
+    """
     files = snapshot.get_table(table_id).files
     if files is None:
         raise ValueError("Iceberg's commit paths need a catalog that tracks metadata files; set its table_model")

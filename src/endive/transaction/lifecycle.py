@@ -1,4 +1,4 @@
-"""Simplified commit protocol (commit path ``endive``), and the base of the other commit paths.
+"""Run transactions on the simplified commit path (``endive``), the base class of the other commit paths.
 
 start:    read the catalog, (read table metadata), run the job
 attempt:  (write manifests, unless the last manifests are still valid), commit
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 
 class AbortError(Exception):
-    """Raised if the transaction aborts; contains the reason."""
+    """Raised if the transaction aborts. The message is the abort reason."""
 
 
 class RestartError(Exception):
-    """Raised if the whole job restarts after a real conflict."""
+    """Raised if the application restarts the job after a real conflict."""
 
 
 class Lifecycle(Account):
-    """Transaction on the simplified commit path, with its account."""
+    """Transaction on the simplified commit path, with its times and counters."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Lifecycle(Account):
         self.catalog = bound.restrict(txn.tables_read)
         handles = txn.handles if self.policy.path.keeps_files else None
         self._kept_snapshot = None if handles is None else self.catalog.keep_handles(handles)
-        """Cached state from which the transaction starts, or None if it must read the catalog."""
+        """Cached state from which the transaction starts. None if the transaction must read the catalog."""
         self.handles_metadata = self.policy.handles_metadata(server_writes=bound.takes_requirements)
         self.detector = conflict_detector
         self._bind_detector = streams is not None
@@ -73,15 +73,18 @@ class Lifecycle(Account):
         self._tracks_files = bool(self._written) and getattr(catalog, "table_model", None) is not None
         self.manifest_lists = manifest_lists or ManifestLists(max(txn.tables_read, default=0) + 1)
         self.known = txn.known_versions
-        """Versions of the tables cached by the writer, or None without a cache."""
+        """Versions of the tables that the writer has cached. None if the writer has no cache."""
         self.backoff_state_ms = self.policy.backoff.base_ms if txn.backoff_state_ms is None else txn.backoff_state_ms
 
     def _snapshots(self) -> tuple[Traits, ...]:
-        """Return the traits of the snapshots of the commit, in order."""
+        """Return the traits of each snapshot of the commit, in order."""
         return (self.txn.get_traits(),)
 
     def _table_changes(self) -> dict[str, Mapping[int, TableChanges]]:
-        """Return the table changes, the argument ``changes`` of ``commit``, for a catalog that tracks metadata files."""
+        """Return the changes of the written tables as the argument ``changes`` of ``Catalog.commit``.
+
+        The dictionary is empty if the catalog does not track metadata files.
+        """
         if not self._tracks_files:
             return {}
         snapshots, time_ms = self._snapshots(), self.commit_started_ms
@@ -93,12 +96,15 @@ class Lifecycle(Account):
         }
 
     def _partitions(self, table_id: int) -> frozenset[int] | None:
-        """Return the written partitions of a table, or None if they are not tracked."""
+        """Return the partitions of a table that the transaction writes. None if the transaction does not track partitions."""
         written = self.txn.partitions_written
         return None if written is None else written.get(table_id, frozenset())
 
     def run(self) -> Generator[Step, None, TransactionResult]:
-        """Run the transaction from submission to commit or abort; yield latencies and return the result."""
+        """Run the transaction from submission to commit or abort.
+
+        The generator yields latencies and returns the result of the transaction.
+        """
         self._emit("submit")
         while True:
             try:
@@ -127,7 +133,10 @@ class Lifecycle(Account):
             return self._finish(TransactionStatus.COMMITTED)
 
     def _start(self) -> Generator[Step, None, CatalogSnapshot]:
-        """Read the catalog and run the job. A job with several commits reads the catalog once and runs one part per commit."""
+        """Read the catalog and run the job.
+
+        A job with several commits reads the catalog once, and runs one part of the job before each commit.
+        """
         self.status = TransactionStatus.EXECUTING
         job = self.txn.job
         if job is not None and job.start is not None:
@@ -144,7 +153,10 @@ class Lifecycle(Account):
         return snapshot
 
     def _tables_to_load(self, snapshot: CatalogSnapshot) -> int:
-        """Return the number of tables to load: all tables or, with a cache, only the changed tables."""
+        """Return the number of tables whose metadata the writer must read.
+
+        A writer with a cache reads only the tables that changed.
+        """
         if self.known is None:
             return len(self.txn.tables_read)
         versions = {table_id: snapshot.get_table(table_id).version for table_id in self.txn.tables_read}
@@ -153,7 +165,12 @@ class Lifecycle(Account):
         return moved
 
     def _commit(self, snapshot: CatalogSnapshot) -> Steps:
-        """Attempt the commit until it succeeds. Raises AbortError or RestartError if it does not."""
+        """Attempt the commit until it succeeds.
+
+        Raises:
+            AbortError: If the transaction aborts.
+            RestartError: If the job restarts.
+        """
         self.attempt = 0
         tables, append = self._written, True
         while True:
@@ -173,7 +190,7 @@ class Lifecycle(Account):
             snapshot = current
 
     def _lost_attempt(self) -> Steps:
-        """Abort after the last retry or at a timeout; otherwise back off."""
+        """Continue after a failed attempt: abort after the last retry or at a timeout, otherwise back off."""
         policy = self.policy
         if self.attempt >= self.max_retries:
             raise AbortError(types.MAX_RETRIES_EXCEEDED)
@@ -186,7 +203,7 @@ class Lifecycle(Account):
         yield from self._back_off()
 
     def _attempt(self, snapshot: CatalogSnapshot) -> Generator[Step, None, CommitResult]:
-        """Attempt one commit based on a snapshot, and resolve a lost response."""
+        """Attempt one commit on top of a snapshot. If its response is lost, determine the outcome."""
         txn = self.txn
         writes = {table_id: snapshot.get_table(table_id).version + 1 for table_id in self._written}
         intention = IntentionRecord(
@@ -248,7 +265,10 @@ class Lifecycle(Account):
     def _check_status(self, failures: Failures) -> Steps:
         """Read the catalog to determine the outcome of a commit.
 
-        If a check fails, or its response is lost, another check follows. Raises RequestFailedError after the last check.
+        If a check fails or its response is lost, the client checks again.
+
+        Raises:
+            RequestFailedError: If the last check fails.
         """
         check = 0
         while True:
@@ -266,7 +286,11 @@ class Lifecycle(Account):
             yield from self._wait(wait, types.BACKOFF, "status_check")
 
     def _resolve_conflict(self, old: CatalogSnapshot, new: CatalogSnapshot, tables: int) -> Generator[Step, None, bool]:
-        """Resolve an overlap in ``tables`` tables; return whether manifest list entries must be appended again (ML+)."""
+        """Resolve an overlap in ``tables`` tables.
+
+        Returns:
+            Whether the client must append its entries to the manifest lists again (ML+).
+        """
         txn, policy = self.txn, self.policy
         behind = txn.snapshots_behind(old, new)
         yield from self._pay_conflict(txn.get_conflict_cost(behind, self.ml_append_mode))
@@ -280,12 +304,12 @@ class Lifecycle(Account):
         raise self._end_of_conflict()
 
     def _is_real_conflict(self, current: CatalogSnapshot, behind: int) -> bool:
-        """Return whether concurrent commits since the start of the job are a real conflict, and count it."""
+        """Return whether commits since the start of the job are a real conflict, and count the result."""
         real = self.txn.can_have_real_conflict() and self._bound_detector().is_real_conflict(self.txn, current, self.start_snapshot)
         return self._count_conflict(real, behind)
 
     def _bound_detector(self) -> ConflictDetector:
-        """Return the detector with the transaction's stream."""
+        """Return the conflict detector with the random stream of the transaction."""
         if self._bind_detector:
             self.detector = self.detector.bind(self.streams.stream(Purpose.CONFLICT))
             self._bind_detector = False
@@ -307,7 +331,10 @@ class Lifecycle(Account):
         yield from self._pay(reads + writes, types.CONFLICT_IO)
 
     def _make_manifests(self, tables: Sequence[int], append: bool) -> Steps:
-        """Write the manifests of an attempt: read each manifest list, write a manifest, and write or append to the list."""
+        """Write the manifests of an attempt.
+
+        The client reads each manifest list, writes a manifest, and writes the list or appends to it.
+        """
         lists = self.manifest_lists
         cost = self.txn.get_per_attempt_cost(self.ml_append_mode)
         if len(tables) < len(self._written):
@@ -323,7 +350,7 @@ class Lifecycle(Account):
             yield from self._access(types.METADATA_WRITE, len(tables), types.PER_ATTEMPT_IO)
 
     def _append_entry(self, table_id: int, offset: int, sealed: bool) -> Steps:
-        """Append a tentative entry at the last known end of a manifest list (ML+). A sealed list is rewritten first."""
+        """Append a tentative entry at the last known end of a manifest list (ML+). The client first rewrites a sealed list."""
         lists, entry_bytes = self.manifest_lists, self.policy.manifest_list_entry_bytes
         landed = False
         while not landed:

@@ -1,4 +1,9 @@
-"""Define transactions: base classes for custom components, the class of each operation, and jobs with several commits."""
+"""Define the base classes of transactions and conflict detectors, the class of each operation, and jobs with several commits.
+
+A compaction with partial progress is a job with several commits. Each commit is a separate transaction with a separate row. The
+first transaction reads the table and starts the job. Each transaction validates the snapshots since the start of the job. The
+commits are evenly spaced over the runtime of the job, one at a time.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +40,14 @@ class ConflictDetector(ABC):
         """Return whether the changes between the snapshots are a real conflict with the transaction."""
 
     def changes_same_files(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
-        """Return whether the changes affect files of the transaction, for any operation. Used by declarative protocols."""
+        """Return whether the changes affect files of the transaction, whatever the operation.
+
+        Declarative protocols call this method.
+        """
         return self.is_real_conflict(txn, current_snapshot, start_snapshot)
 
     def bind(self, rng: RandomSource) -> ConflictDetector:
-        """Return the detector with another source of randomness, because each transaction has a separate stream."""
+        """Return the detector with the random stream of one transaction."""
         return self
 
 
@@ -47,7 +55,7 @@ class Transaction(ABC):
     """Operation on tables of one table group, from submission to commit or abort.
 
     A subclass defines the costs of the operation and whether it can conflict. The commit path (``endive.transaction.paths``)
-    defines the commit protocol. If ``partitions_written`` is None, the transaction may write to any partition.
+    defines the commit protocol. If ``partitions_written`` is None, the transaction can write to any partition.
     """
 
     operation_type: ClassVar[str]
@@ -79,15 +87,15 @@ class Transaction(ABC):
         self.batch = _ALONE
         """File batches that the transaction commits, if its class has a committer."""
         self.known_versions: dict[int, int] | None = None
-        """Versions of the tables cached by the writer, or None without a cache."""
+        """Versions of the tables that the writer has cached. None if the writer has no cache."""
         self.handles: TableHandles | None = None
-        """Cached table handles of the writer, or None if it loads tables for each transaction."""
+        """Cached table handles of the writer. None if the writer loads the tables for each transaction."""
         self.backoff_state_ms: float | None = None
-        """Backoff state that the writer keeps between transactions, or None."""
+        """Backoff state that the writer keeps between transactions. None if the kind of backoff keeps no state."""
         self.job: Job | None = None
-        """Job with several commits to which the transaction belongs, or None."""
+        """Job with several commits to which the transaction belongs. None if the job has one commit."""
         self.lifecycle: Lifecycle | None = None
-        """Progress of the transaction; set by ``execute``."""
+        """Progress of the transaction, which ``execute`` sets."""
 
     def execute(
         self,
@@ -102,10 +110,11 @@ class Transaction(ABC):
         manifest_lists: ManifestLists | None = None,
         trace: Tracer | None = None,
     ) -> Generator[Step, None, TransactionResult]:
-        """Run the transaction: yield latencies in milliseconds (or waits, see ``endive.steps``) and return the result.
+        """Run the transaction.
 
-        With ``streams``, the catalog, the object store and the detector draw from the transaction's streams; otherwise from their
-        own generators.
+        The generator yields latencies in milliseconds, or the waits of ``endive.steps``, and returns the result. With ``streams``,
+        the catalog, the object store and the detector draw from the random streams of the transaction. Otherwise they draw from
+        their own generators.
         """
         from endive.transaction.policy import CommitPolicy
 
@@ -129,14 +138,14 @@ class Transaction(ABC):
 
     @abstractmethod
     def should_abort_on_real_conflict(self) -> bool:
-        """Return whether a real conflict fails the attempt; the policy then aborts, merges or restarts."""
+        """Return whether a real conflict makes the attempt fail. The commit policy then aborts, merges or restarts."""
 
     def get_per_attempt_cost(self, ml_append_mode: bool) -> ConflictCost:
-        """Return the cost of the first attempt, or of an attempt after an overlap; only these attempts write manifests.
+        """Return the file accesses of the first attempt, or of an attempt after an overlap. Other attempts write no manifests.
 
-        For each written table the attempt reads the manifest list, writes a manifest and writes the manifest list. With ML+ it
-        appends to the manifest list, which is not part of this cost. If only some tables overlap, the cost is proportional to their
-        number.
+        For each written table, the attempt reads the manifest list, writes a manifest and writes the manifest list. With ML+, the
+        attempt appends to the manifest list. This cost does not contain the append. If only some tables overlap, the cost is
+        proportional to their number.
         """
         tables = len(self.tables_written)
         return ConflictCost(
@@ -147,10 +156,10 @@ class Transaction(ABC):
 
     @abstractmethod
     def get_conflict_cost(self, n_snapshots_behind: int, ml_append_mode: bool) -> ConflictCost:
-        """Return the additional cost of an overlap with ``n_snapshots_behind`` concurrent snapshots."""
+        """Return the additional file accesses after an overlap with ``n_snapshots_behind`` concurrent snapshots."""
 
     def get_traits(self) -> Traits:
-        """Return the traits of the operation on Iceberg's commit paths.
+        """Return the effects of the operation on Iceberg's commit paths.
 
         A custom operation has the traits of a merge append, or of an overwrite if it can conflict.
         """
@@ -159,17 +168,20 @@ class Transaction(ABC):
         return traits_of("overwrite" if self.can_have_real_conflict() else "merge_append", self.settings)
 
     def has_write_overlap(self, old_snapshot: CatalogSnapshot, new_snapshot: CatalogSnapshot) -> bool:
-        """Return whether a concurrent commit wrote to the same partitions, or to the same table if partitions are not tracked."""
+        """Return whether a concurrent commit wrote to the same partitions.
+
+        If the transaction does not track partitions, a commit to the same table is an overlap.
+        """
         return bool(self.overlapping_tables(old_snapshot, new_snapshot))
 
     def overlapping_tables(self, old_snapshot: CatalogSnapshot, new_snapshot: CatalogSnapshot) -> list[int]:
-        """Return the written tables that overlap with concurrent commits, in ascending order."""
+        """Return the written tables to which concurrent commits wrote the same partitions, in ascending order."""
         return [table_id for table_id in sorted(self.tables_written) if self._overlaps(table_id, old_snapshot, new_snapshot)]
 
     def snapshots_behind(self, old_snapshot: CatalogSnapshot, new_snapshot: CatalogSnapshot) -> int:
         """Return the number of concurrent snapshots of the overlapping tables.
 
-        All written tables count if a subclass reports an overlap although ``overlapping_tables`` is empty.
+        If a subclass reports an overlap but ``overlapping_tables`` is empty, all written tables count.
         """
         tables = self.overlapping_tables(old_snapshot, new_snapshot)
         if not tables and self.has_write_overlap(old_snapshot, new_snapshot):
@@ -187,7 +199,7 @@ class Transaction(ABC):
 
 
 class FastAppendTransaction(Transaction):
-    """Append of files in a new manifest. It never conflicts, so a retry costs no more than an attempt."""
+    """Append of files in a new manifest. An append never conflicts, so a retry costs no more than the first attempt."""
 
     operation_type: ClassVar[str] = "fast_append"
 
@@ -200,7 +212,7 @@ class FastAppendTransaction(Transaction):
         return False
 
     def get_conflict_cost(self, n_snapshots_behind: int, ml_append_mode: bool) -> ConflictCost:
-        """Return no additional cost."""
+        """Return no file accesses, because an append needs no validation."""
         return ConflictCost()
 
 
@@ -214,7 +226,7 @@ class MergeAppendTransaction(FastAppendTransaction):
         self.manifests_per_concurrent_commit = manifests_per_concurrent_commit
 
     def get_conflict_cost(self, n_snapshots_behind: int, ml_append_mode: bool) -> ConflictCost:
-        """Return the cost of rewriting the manifests of concurrent commits."""
+        """Return the file accesses to merge the manifests of concurrent commits."""
         manifests = manifests_to_merge(n_snapshots_behind, self.manifests_per_concurrent_commit)
         return ConflictCost(manifest_file_reads=manifests, manifest_file_writes=manifests)
 
@@ -226,29 +238,29 @@ class ReadOnlyTransaction(FastAppendTransaction):
 
 
 class OverwriteTransaction(Transaction):
-    """Replacement of files, validated according to its isolation level.
+    """Replacement of files, with validation according to the isolation level.
 
-    On the simplified commit path, validation reads the manifest list of each concurrent snapshot. On Iceberg's commit paths, it
-    reads only those of some kinds of snapshots (``endive.table.operations``).
+    On the simplified commit path, validation reads the manifest list of each concurrent snapshot. On Iceberg's commit paths,
+    validation reads only the manifest lists of some kinds of snapshots (``endive.table.operations``).
     """
 
     operation_type: ClassVar[str] = "overwrite"
 
     def can_have_real_conflict(self) -> bool:
-        """Return whether the operation checks for conflicts."""
+        """Return whether the operation validates against concurrent changes."""
         return self.get_traits().conflicts != 0
 
     def should_abort_on_real_conflict(self) -> bool:
-        """Return True, because Iceberg raises a ValidationException, which it does not retry."""
+        """Return True, because Iceberg raises a ValidationException and does not retry."""
         return True
 
     def get_conflict_cost(self, n_snapshots_behind: int, ml_append_mode: bool) -> ConflictCost:
-        """Return the cost of reading one historical manifest list per concurrent snapshot, if the operation validates."""
+        """Return one read of a manifest list for each concurrent snapshot, if the operation validates."""
         return ConflictCost(historical_ml_reads=n_snapshots_behind if self.can_have_real_conflict() else 0)
 
 
 class ValidatedOverwriteTransaction(OverwriteTransaction):
-    """Overwrite that always validates: it reads the manifest list of each concurrent snapshot (the I/O convoy)."""
+    """Overwrite that always validates. Validation reads the manifest list of each concurrent snapshot."""
 
     operation_type: ClassVar[str] = "validated_overwrite"
 
@@ -264,7 +276,7 @@ class RowDeltaTransaction(OverwriteTransaction):
 
 
 class RewriteFilesTransaction(OverwriteTransaction):
-    """Compaction. New delete files for the rewritten data files are conflicts, appends are not."""
+    """Compaction. A compaction conflicts with new delete files for the data files that it rewrites, but not with appends."""
 
     operation_type: ClassVar[str] = "rewrite_files"
 
@@ -287,7 +299,7 @@ class ExpireSnapshotsTransaction(OverwriteTransaction):
     operation_type: ClassVar[str] = "expire_snapshots"
 
     def get_per_attempt_cost(self, ml_append_mode: bool) -> ConflictCost:
-        """Return no cost, because the operation writes no manifests."""
+        """Return no file accesses, because the operation writes no manifests."""
         return ConflictCost()
 
 
@@ -309,29 +321,29 @@ assert list(OPERATIONS) == [facts.name for facts in OPERATION_FACTS]
 
 @dataclass
 class Job:
-    """Job that commits several times."""
+    """Job with several commits."""
 
     commits: int
     runtime_ms: float
     max_failed_commits: int
     streams: TransactionStreams
-    """Random streams of the first commit."""
+    """Random streams of the first commit of the job."""
     number: int = 1
     """Number of the current commit, from 1."""
     start_ms: float = 0.0
-    """Start of the work, after the table was read."""
+    """Time at which the work of the job started, after the client read the table."""
     start: CatalogSnapshot | None = None
     """Snapshot at which the job started; set by its first commit."""
     versions: dict[int, int] = field(default_factory=dict)
     """Version of each written table that the job last read or wrote."""
     installs: int = 0
-    """Number of installed commits of the job."""
+    """Number of commits of the job that took effect."""
     failed: int = 0
 
     def advance(self, result: TransactionResult) -> bool:
-        """Count the outcome of a commit; return whether another commit follows.
+        """Count the outcome of a commit, and return whether another commit follows.
 
-        A job ends with its last commit, with the first failed commit beyond ``max_failed_commits``, or if its client crashes.
+        A job ends with its last commit, when more than ``max_failed_commits`` commits have failed, or when its client crashes.
         """
         self.installs += result.installs
         self.failed += result.status is TransactionStatus.ABORTED
@@ -341,7 +353,7 @@ class Job:
         return started and self.number <= self.commits and self.failed <= self.max_failed_commits
 
     def next_commit(self, txn: Transaction, txn_id: int, now_ms: float) -> Transaction:
-        """Return the transaction of the next commit, on the tables and partitions of the previous one."""
+        """Return the transaction of the next commit, which writes the same tables and partitions as the previous commit."""
         runtime_ms = max(0.0, self.start_ms + self.runtime_ms * self.number / self.commits - now_ms)
         made = type(txn)(
             txn_id,

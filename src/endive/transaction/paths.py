@@ -1,6 +1,6 @@
-"""Commit paths: one record per commit protocol.
+"""Define the commit paths: one record for each commit protocol.
 
-Other modules use the fields of the record instead of comparing names.
+Other modules use the fields of the record and do not compare names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from endive.transaction.pyiceberg import PyIcebergLifecycle
 
 
 class CatalogLoads(NamedTuple):
-    """Number of catalog reads per transaction, per retry and per commit."""
+    """Number of catalog reads of each transaction, each retry and each commit."""
 
     per_transaction: int
     per_retry: int
@@ -62,7 +62,7 @@ class CommitPath:
 
     @property
     def code(self) -> int:
-        """Code of the path in the compiled engine."""
+        """Code of the commit path in the compiled engine."""
         return len(COMMIT_PATHS) if self.lifecycle is ProtocolLifecycle else list(COMMIT_PATHS).index(self.name)
 
 
@@ -78,7 +78,7 @@ ICEBERG_RETRY_PROPERTIES: Mapping[str, str] = MappingProxyType(
         "commit.retry.total-timeout-ms": "total_timeout_ms",
     }
 )
-"""Configuration keys that are equivalent to Iceberg's table properties for retries, by property."""
+"""Configuration key that corresponds to each of Iceberg's table properties for retries."""
 
 ENDIVE = CommitPath(
     name="endive",
@@ -139,11 +139,14 @@ PROTOCOL = CommitPath(
     always_writes_metadata=False,
     timeout_from_retry=0,
 )
-"""Commit path of all declarative protocols; ``protocol_path`` fills in the properties of one protocol."""
+"""Commit path of all declarative protocols. The function ``protocol_path`` sets the properties of one protocol."""
 
 
 def protocol_path(protocol: Protocol) -> CommitPath:
-    """Return the commit path of a protocol. Its ``loads`` are 0, because a column counts its catalog requests."""
+    """Return the commit path of a declarative protocol.
+
+    The ``loads`` of the path are 0, because the results count its catalog requests in a separate column.
+    """
     return replace(
         PROTOCOL,
         name=protocol.name,

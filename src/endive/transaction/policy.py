@@ -1,4 +1,4 @@
-"""Settings of a commit: path, retries, failures, sizes of objects."""
+"""Define the settings of a commit: commit path, retries, failures and object sizes."""
 
 from __future__ import annotations
 
@@ -22,22 +22,20 @@ OnUnknown = Literal["check", "retry", "idempotency_key"]
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """Probabilities of failures, and the reaction of a client to a lost response.
+    """Probabilities of failures of requests and clients, and the reaction of a client to a lost response.
 
     Attributes:
-        request_error: Probability that a request to the object store or the catalog fails; the SDK resends it after a backoff.
+        request_error: Probability that a request to the object store or the catalog fails. The SDK resends it after a backoff.
         lost_answer: Probability that the response to a commit or a status check is lost.
-        fatal_error: Probability that a request fails permanently (500, 403); the transaction aborts with ``request_failed`` and
-            leaves its files. A failed delete, or a failed request after the commit has taken effect, does not
-            abort the transaction.
-        client_crash: Probability per attempt that the client crashes after all files are written and before the commit is sent.
+        fatal_error: Probability that a request fails permanently (500, 403). The transaction then aborts with ``request_failed``
+            and leaves its files. A failed delete does not abort the transaction, nor does a request that fails after the commit.
+        client_crash: Probability per attempt that the client crashes after it has written all files and before it sends the commit.
         on_unknown: Reaction to a lost response. ``check``: read the catalog for the commit, as Iceberg does. ``retry``: treat the
             attempt as failed. ``idempotency_key``: resend the commit, which the service recognizes by its key.
-        status_checks: Maximum number of further status checks. After the last lost response the transaction aborts with
-            ``commit_state_unknown`` and its files are kept.
-        min_wait_ms: Wait before the second status check; it doubles each time.
-        max_wait_ms: Longest wait between status checks.
-
+        status_checks: Maximum number of status checks after the first. If the response to the last check is lost, the transaction
+            aborts with ``commit_state_unknown`` and leaves its files.
+        min_wait_ms: Wait before the second status check, in ms. The wait doubles with each further check.
+        max_wait_ms: Maximum wait between two status checks, in ms.
     """
 
     request_error: float = 0.0
@@ -60,7 +58,10 @@ OnRealConflict = Literal["abort", "merge", "restart"]
 
 @dataclass(frozen=True, slots=True)
 class ObjectSizes:
-    """Sizes of metadata objects, for latencies that depend on size. Defaults are typical of tables with a few hundred files."""
+    """Sizes of metadata objects in bytes, for latencies that depend on the size.
+
+    The defaults are typical of tables with a few hundred files.
+    """
 
     table_metadata_bytes: int = 16_384
     manifest_list_bytes: int = 8_192
@@ -75,16 +76,17 @@ UNUSED_BY_KIND: Mapping[str, frozenset[str]] = {
     "retry_after": frozenset({"base_ms", "multiplier", "max_ms"}),
     "linear": frozenset({"multiplier"}),
 }
-"""Settings that a kind of backoff does not use."""
+"""Settings that have no effect with a kind of backoff, by kind."""
 TableHandle = Literal["loaded", "kept"]
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Backoff before retries; ``endive.arithmetic.backoff`` has the formula of each kind.
+    """Backoff before retries. ``endive.arithmetic.backoff`` contains the formula of each kind.
 
-    ``exponential`` is min(base x multiplier^(retry - 1), max), randomized by +- jitter, or by + jitter if ``upwards``. Of the other
-    kinds, ``aimd``, ``retry_after`` and ``linear`` use ``jitter``; ``retry_after`` uses the base of the service.
+    The kind ``exponential`` waits min(base x multiplier^(retry - 1), max). ``jitter`` varies the wait in both directions, or only
+    increases it if ``upwards`` is set. Of the other kinds, ``aimd``, ``retry_after`` and ``linear`` use ``jitter``. ``retry_after``
+    waits as long as the service requests.
     """
 
     enabled: bool = False
@@ -103,7 +105,7 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True)
 class ManifestCount:
-    """Number of manifests merged because of a real conflict."""
+    """Distribution of the number of manifests that a client merges to resolve a real conflict."""
 
     distribution: QuantileDistribution = field(default_factory=lambda: FixedLatency(1.0))
     low: int = 1
@@ -118,36 +120,38 @@ class ManifestCount:
 class CommitPolicy:
     """Settings of a commit.
 
-    ``on_real_conflict``: ``abort`` as Iceberg does, ``merge`` the conflicting manifests and retry, or ``restart`` the whole job, at
-    most ``max_restarts`` times. ``max_parallel`` is the number of parallel requests of one kind. ``linearization`` is the
-    linearization point of an append to a manifest list, as a fraction of its latency.
+    ``on_real_conflict`` is the reaction to a real conflict: ``abort`` as Iceberg does, ``merge`` the conflicting manifests and
+    retry, or ``restart`` the job at most ``max_restarts`` times. ``max_parallel`` is the maximum number of parallel requests of one
+    kind. ``linearization`` is the linearization point of an append to a manifest list, as a fraction of its latency.
     """
 
     commit_path: str = "endive"
     """Name of a commit path of ``endive.transaction.paths``."""
     protocol: Protocol | None = None
-    """Protocol that the transactions follow instead of a commit path."""
+    """Declarative protocol that replaces the commit path."""
     failures: Failures | None = None
 
     backoff: Backoff = field(default_factory=Backoff)
     total_timeout_ms: float | None = None
     timeout_from_retry: int = 0
-    """First retry before which the timeout is checked; 1 always permits the first retry."""
+    """First retry before which the client checks the timeout. A value of 1 always permits the first retry."""
     operation_timeout_ms: float | None = None
-    """Time since submission after which the client cancels an operation that retries or restarts."""
+    """Time since submission at which the client cancels an operation that retries or restarts."""
     on_real_conflict: OnRealConflict = "abort"
     max_restarts: int = 3
     conflicting_manifests: ManifestCount = field(default_factory=ManifestCount)
     max_parallel: int = 4
     table_metadata_inlined: bool = True
-    """True if the catalog stores table metadata. Only for commit paths that do not always write metadata.json."""
+    """True if the catalog stores table metadata. The field has no effect on commit paths that always write metadata.json."""
     manifest_list_entry_bytes: int = 50
     linearization: float = 1.0
     sizes: ObjectSizes = field(default_factory=ObjectSizes)
     table_handle: TableHandle = "loaded"
-    """``kept``: writers cache table handles and reload metadata only if a table has changed; ``loaded``: no cache."""
+    """``kept`` if writers cache table handles and reload metadata only after a change of the table; ``loaded`` if they have no
+    cache.
+    """
     client_time: QuantileDistribution | None = None
-    """Client CPU time per request to the object store or the catalog, in ms."""
+    """Distribution of the client CPU time of each request to the object store or the catalog, in ms."""
 
     @property
     def path(self) -> CommitPath:
@@ -162,5 +166,5 @@ class CommitPolicy:
         return self.operation_timeout_ms if limited and self.operation_timeout_ms is not None else math.inf
 
     def handles_metadata(self, *, server_writes: bool) -> bool:
-        """Return whether clients read and write metadata.json; ``server_writes`` is True if the catalog server writes it."""
+        """Return whether clients read and write metadata.json. ``server_writes`` is True if the catalog writes it."""
         return self.protocol is None and not server_writes and (self.path.always_writes_metadata or not self.table_metadata_inlined)

@@ -1,4 +1,6 @@
-"""Declarative commit protocols on the reference engine: one lifecycle for all protocols.
+"""Run transactions that follow a declarative commit protocol on the reference engine.
+
+``endive.protocols`` reads protocols from TOML files. All protocols have these phases:
 
 load:      steps, one of which shows the current version; run the job
 attempt:   steps (a version that they show becomes the base of the attempt; a check may end the attempt); commit
@@ -6,7 +8,7 @@ loss:      (abort), back off, steps of ``after_loss``; next attempt
 success:   steps of ``after_success``; if the version has a checkpoint, its steps
 abort:     steps of ``after_abort``
 
-Intervening commits are examined once, at the end of the phase in which the client learns about them.
+The client checks for conflicts with an intervening commit once, at the end of the phase in which it learns about the commit.
 """
 
 from __future__ import annotations
@@ -37,7 +39,10 @@ ConflictLevel = Literal["table", "partitions", "files"]
 CONFLICT_LEVELS: tuple[ConflictLevel, ...] = get_args(ConflictLevel)
 
 PHASES = ("load", "attempt", "after_loss", "after_success", "after_abort", "checkpoint")
-"""Phases of a transaction, in the order of their codes in the compiled engine. A checkpoint follows ``after_success``."""
+"""Phases of a transaction, in the order of their codes in the compiled engine.
+
+The phase ``checkpoint`` follows ``after_success``.
+"""
 CATALOG_OPERATIONS = frozenset({"request", "statement"})
 """Operations that are requests to the catalog, not to the object store."""
 SERVICE_POINTS = frozenset({"insert", "ratify"})
@@ -49,7 +54,7 @@ class ProtocolStep:
     """Requests of one kind in a phase of a transaction.
 
     The number of requests is ``count`` plus each ``per_`` factor times its quantity, rounded down. The quantities are the versions
-    that the client learns about in the same phase, its failed attempts so far, the data files of the tables, and the log entries
+    that the client learns about in the same phase, the failed attempts so far, the data files of the tables, and the log entries
     since the last checkpoint.
     """
 
@@ -64,14 +69,14 @@ class ProtocolStep:
     per_file: float = 0.0
     per_log_entry: float = 0.0
     parallel: bool = False
-    """True if requests run in batches of ``max_parallel``; False if they run sequentially."""
+    """True if the client sends the requests in batches of ``max_parallel``; False if it sends them sequentially."""
     attempts: StepAttempts = "each"
     discovers: bool = False
     """True if the response shows the current version of the table."""
     checks: bool = False
-    """True if the attempt fails after this step if the version has changed since the attempt began."""
+    """True if the attempt fails after this step when the version has changed since the start of the attempt."""
     with_next: bool = False
-    """True if the request runs concurrently with the request of the next step."""
+    """True if the client sends the request concurrently with the request of the next step."""
     publishes: bool = False
     """True if the step publishes all ratified commits."""
 
@@ -95,7 +100,7 @@ class Protocol:
         scope: Commits that the commit point orders: the commits of one table, or of the whole lake.
         unpublished_limit: Number of ratified but unpublished commits at which the catalog rejects commits; None for no limit.
         operations: Operations that the client can commit.
-        steps: ProtocolSteps by phase.
+        steps: Steps of each phase.
         conflicts: Intervening operations that make an operation fail, by operation and by required overlap: the
             same table, the same partitions, or the same files (``real_conflict_probability``).
         rebases: Whether the client commits on top of intervening commits that do not conflict.
@@ -140,13 +145,13 @@ _KINDS = {
     "checkpoint": (MANIFEST_FILE, "manifest_file_reads", "manifest_file_writes"),
     "data": (MANIFEST_FILE, "data_reads", "data_writes"),
 }
-"""Kind of object in the object store, read counter and write counter, by the kind of object in the protocol file."""
+"""Kind of object in the object store, read counter and write counter, by the object of the protocol file."""
 CATALOG_COUNTER = "catalog_requests"
 _ADD_NO_FILE = frozenset({"delete"})
 
 
 def access_of(step: ProtocolStep) -> FileAccess:
-    """Return the kind of access to the object store of a step."""
+    """Return the kind of file access of a step that sends requests to the object store."""
     if step.operation == "delete":
         return types.FILE_DELETE
     kind, reads, writes = _KINDS[step.object or "manifest"]
@@ -155,12 +160,15 @@ def access_of(step: ProtocolStep) -> FileAccess:
 
 
 def operation_bit(operation: str) -> int:
-    """Return the bit of an operation in the history of a table."""
+    """Return the bit that stands for an operation in the history of a table."""
     return 2 << OPERATION_CODES[operation]
 
 
 def protocol_traits(protocol: Protocol, operation: str, settings: OperationSettings) -> tuple[Traits, ...]:
-    """Return the traits of an operation: its bit, the bits of operations that make it fail, and the files that it adds."""
+    """Return the traits of an operation under a protocol.
+
+    The traits contain the bit of the operation, the bits of the operations that make it fail, and the number of files that it adds.
+    """
     by_table, by_partitions, by_files = (_conflict_bits(protocol, level, operation) for level in CONFLICT_LEVELS)
     against = by_table | by_partitions | by_files
     added = 0 if operation in _ADD_NO_FILE else 1
@@ -173,7 +181,7 @@ def protocol_traits(protocol: Protocol, operation: str, settings: OperationSetti
 
 
 def _conflict_bits(protocol: Protocol, level: ConflictLevel, operation: str) -> int:
-    """Return the bits of the intervening operations that make an operation fail at this overlap."""
+    """Return the bits of the intervening operations that make an operation fail at this level of overlap."""
     against = 0
     for other in protocol.conflicts.get(level, {}).get(operation, ()):
         against |= operation_bit(other)
@@ -181,7 +189,7 @@ def _conflict_bits(protocol: Protocol, level: ConflictLevel, operation: str) -> 
 
 
 class ProtocolLifecycle(Lifecycle):
-    """Transaction that follows a protocol."""
+    """Transaction that follows a declarative protocol."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -190,11 +198,11 @@ class ProtocolLifecycle(Lifecycle):
         self.traits = protocol_traits(self.protocol, self.txn.operation_type, self.txn.settings) if self._written else ()
         self.known = None  # a protocol has no cached table handles
         self._shown: CatalogSnapshot | None = None
-        """Latest state that the client knows."""
+        """Latest state of the catalog that the client knows."""
         self._phase_start = 0
         self._lost = 0
         self._examined: dict[int, int] = {}
-        """Number of snapshots that were examined for conflicts, by table."""
+        """Number of snapshots that the client has checked for conflicts, by table."""
 
     def _snapshots(self) -> tuple[Traits, ...]:
         return self.traits
@@ -228,7 +236,12 @@ class ProtocolLifecycle(Lifecycle):
                 yield from self._run_phase("checkpoint", types.PER_ATTEMPT_IO)
 
     def _attempts(self) -> Steps:
-        """Attempt the commit until it succeeds. Raises AbortError or RestartError if it does not."""
+        """Attempt the commit until it succeeds.
+
+        Raises:
+            AbortError: If the transaction aborts.
+            RestartError: If the job restarts.
+        """
         while True:
             is_lost = yield from self._run_phase("attempt", types.PER_ATTEMPT_IO)
             if not is_lost:
@@ -242,7 +255,12 @@ class ProtocolLifecycle(Lifecycle):
             self._resolve_commits_between()
 
     def _resolve_commits_between(self) -> None:
-        """Examine the commits that the client has learned about. Raises AbortError or RestartError on a conflict."""
+        """Check for conflicts with the intervening commits that the client knows.
+
+        Raises:
+            AbortError: If a conflict aborts the transaction.
+            RestartError: If a conflict restarts the job.
+        """
         shown, protocol, traits = self._snapshot, self.protocol, self._snapshots()[0]
         if not protocol.rebases and shown.seq != self.start_snapshot.seq:
             raise AbortError(VALIDATION_EXCEPTION)
@@ -263,7 +281,7 @@ class ProtocolLifecycle(Lifecycle):
             raise self._end_of_conflict()
 
     def _run_phase(self, phase: str, component: str) -> Generator[Step, None, bool]:
-        """Run the steps of a phase; return whether a check ended the attempt."""
+        """Run the steps of a phase. Return whether a check of the version ended the attempt."""
         self._phase_start = -1 if self._shown is None else self._shown.seq
         steps = iter(self.protocol.phase(phase))
         for step in steps:
@@ -299,7 +317,7 @@ class ProtocolLifecycle(Lifecycle):
         return snapshot
 
     def _run_pair(self, one: ProtocolStep, other: ProtocolStep, component: str) -> Steps:
-        """Run two requests concurrently."""
+        """Send one request of each of two steps concurrently."""
         slower, failures = max(self._latency_ms(one), self._latency_ms(other)), self.policy.failures
         if failures is not None:
             slower += self._resends_ms(failures.request_error, 2, slower)
@@ -310,7 +328,7 @@ class ProtocolLifecycle(Lifecycle):
             self._emit("io", access_of(step).counter)
 
     def _discover(self, step: ProtocolStep, component: str) -> Steps:
-        """Run a request that shows the current version."""
+        """Send the request whose response shows the current version."""
         if step.operation in CATALOG_OPERATIONS:
             self._show((yield from self._request_catalog()))
             return

@@ -1,9 +1,15 @@
-"""Commit protocol of PyIceberg (commit path ``pyiceberg``).
+"""Run transactions on the commit path of PyIceberg (``pyiceberg``).
 
-Differences from the Java library: the first attempt is based on the snapshot that the operation started from, without a refresh;
-a commit first checks the current table in the catalog, and only if it is unchanged writes metadata and swaps the commit pointer;
-validation starts with the first retry and reads manifest lists again for each check; attempts reuse no files of earlier
-attempts; and the client reads nothing after the commit.
+The protocol differs from that of the Java library in these ways:
+
+* The first attempt uses the snapshot from the start of the operation, without a refresh.
+* Before a commit, the client checks whether the table has changed in the catalog. If it has not, the client writes metadata and
+  swaps the commit pointer.
+* Validation starts with the first retry, and reads manifest lists again for each check.
+* An attempt reuses no files of earlier attempts.
+* The client reads nothing after the commit.
+
+The steps are:
 
     attempt:  (from the second attempt on: read the catalog and the metadata, and validate); write manifests and manifest lists;
               read the catalog and the metadata; if the table is unchanged: write the metadata, commit
@@ -31,7 +37,7 @@ from endive.transaction.types import VALIDATION_EXCEPTION
 
 
 class PyIcebergLifecycle(IcebergLifecycle):
-    """Transaction on PyIceberg's commit path."""
+    """Transaction on the commit path of PyIceberg."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -105,7 +111,7 @@ class PyIcebergLifecycle(IcebergLifecycle):
             yield from self._batches(types.LIST_WRITE, 1, list_size(model, files.manifests + 1))
 
     def _together(self, files: TableFiles) -> Steps:
-        """Write the new manifest while reading the manifest list."""
+        """Write the new manifest and read the manifest list concurrently."""
         read = self.storage.slowest_read_ms(types.LIST_READ.kind, files.list_size, 1)
         write = self.storage.slowest_write_ms(types.FILE_WRITE.kind, files.model.manifest_bytes, 1)
         slower, failures = max(read, write), self.policy.failures

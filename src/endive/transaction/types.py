@@ -16,7 +16,7 @@ OPERATION_TIMEOUT = "operation_timeout"
 
 
 class TransactionStatus(Enum):
-    """Status of a transaction. IN_FLIGHT: not finished at the end of the run."""
+    """Status of a transaction. IN_FLIGHT means that the transaction has not ended at the end of the run."""
 
     PENDING = auto()
     EXECUTING = auto()
@@ -27,7 +27,10 @@ class TransactionStatus(Enum):
 
 
 class Batch(NamedTuple):
-    """File batches of a commit (1 without a committer), their waits in ms, and the start of their oldest data."""
+    """File batches of a commit, the sum and the maximum of their waits in ms, and the start of their oldest data.
+
+    Without a committer, a commit counts as one file batch.
+    """
 
     size: int = 1
     wait_ms: float = 0.0
@@ -37,7 +40,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConflictCost:
-    """Numbers of file accesses. ``historical_ml_reads`` are reads of manifest lists of concurrent snapshots."""
+    """Numbers of file accesses. ``historical_ml_reads`` counts reads of the manifest lists of concurrent snapshots."""
 
     metadata_reads: int = 0
     manifest_list_reads: int = 0
@@ -49,7 +52,7 @@ class ConflictCost:
 
 @dataclass(frozen=True, slots=True)
 class TransactionResult:
-    """Row of the results, with times in milliseconds and numbers of file accesses."""
+    """Result of a transaction, which becomes one row. Times are in milliseconds."""
 
     status: TransactionStatus
     txn_id: int
@@ -60,11 +63,11 @@ class TransactionResult:
     abort_reason: str | None
     total_retries: int
     commit_latency_ms: float
-    """Time in the commit protocol, without the first reads and the job."""
+    """Time from the end of the job to commit or abort, in ms."""
     total_latency_ms: float
     operation_type: str
     runtime_ms: float
-    """Duration of the job, including restarts."""
+    """Duration of the job, summed over restarts."""
 
     manifest_list_reads: int = 0
     manifest_list_writes: int = 0
@@ -72,7 +75,10 @@ class TransactionResult:
     manifest_file_writes: int = 0
 
     catalog_read_ms: float = 0.0
-    """Time of catalog reads, and of table metadata reads at the start if metadata is not inlined."""
+    """Time of catalog reads.
+
+    If metadata is not inlined, the time includes the reads of table metadata at the start.
+    """
     per_attempt_io_ms: float = 0.0
     conflict_io_ms: float = 0.0
     catalog_commit_ms: float = 0.0
@@ -82,12 +88,12 @@ class TransactionResult:
     metadata_writes: int = 0
     manifest_list_appends: int = 0
     file_deletes: int = 0
-    """Number of manifests and manifest lists deleted after the commit, on Iceberg's commit paths."""
+    """Number of manifests and manifest lists that the client deleted after the commit, on Iceberg's commit paths."""
     event_count: int = 0
-    """Number of steps with a latency: one per batch of parallel accesses, one per round trip of a commit."""
+    """Number of steps with a latency. A batch of parallel accesses and a round trip of a commit are one step each."""
     restarts: int = 0
     false_conflicts: int = 0
-    """Number of overlaps without a real conflict."""
+    """Number of overlaps that were not real conflicts."""
     real_conflicts: int = 0
     submit_time_ms: float = 0.0
     workload_class: str = "default"
@@ -97,28 +103,28 @@ class TransactionResult:
     installs: int = 0
     """Number of times that the commit took effect."""
     duplicates: int = 0
-    """Number of times that the commit took effect, not counting the first time."""
+    """Number of times that the commit took effect again after the first time."""
     orphaned_files: int = 0
-    """Number of files left by a client that crashed or aborted with an unknown commit state."""
+    """Number of files that remain after a crash of the client or after a commit with an unknown outcome."""
     client: int = -1
     """Number of the writer in its class, or -1 if the class has no numbered writers."""
     commit_start_ms: float = -1.0
-    """Start of the first commit; -1 if no commit has started, as for read-only transactions."""
+    """Start of the first commit; -1 if no commit has started. Read-only transactions never start a commit."""
     batch_size: int = 1
-    """Number of file batches in the commit, if the class has a committer."""
+    """Number of file batches in the commit. The number is 1 if the class has no committer."""
     batch_wait_ms: float = 0.0
-    """Sum of the waits of the file batches, from the handoff to ``submit_time_ms``."""
+    """Sum of the times from the handoff of each file batch to ``submit_time_ms``."""
     batch_longest_wait_ms: float = 0.0
     data_start_ms: float = -1.0
-    """Start of the collection of the oldest data; -1 for classes without periodic writers and without a committer."""
+    """Start of the collection of the oldest committed data; -1 for classes without periodic writers and without a committer."""
     table_metadata_bytes: int = -1
-    """Size of metadata.json after the commit, the maximum over the written tables; -1 if not tracked."""
+    """Size of metadata.json after the commit, the maximum over the written tables; -1 if the catalog does not track it."""
     table_manifests: int = -1
     table_snapshots: int = -1
     list_requests: int = 0
-    """Number of list requests to the object store, on declarative protocols."""
+    """Number of list requests to the object store. Only declarative protocols count them."""
     catalog_requests: int = 0
-    """Number of requests or statements to the catalog other than commits, on declarative protocols."""
+    """Number of requests to the catalog other than commits. Only declarative protocols count them."""
     data_reads: int = 0
     data_writes: int = 0
 
@@ -147,7 +153,7 @@ Tracer = Callable[[TraceEvent], None]
 
 
 class FileAccess(NamedTuple):
-    """Kind of access to files of a table."""
+    """Kind of access to the files of a table."""
 
     reading: bool
     kind: str
@@ -166,7 +172,7 @@ LIST_APPENDS = "manifest_list_appends"
 ACCESSES = (METADATA_READ, METADATA_WRITE, LIST_READ, LIST_WRITE, FILE_READ, FILE_WRITE, FILE_DELETE)
 COUNTERS = (*(access.counter for access in ACCESSES), LIST_APPENDS)
 PROTOCOL_COUNTERS = ("list_requests", "catalog_requests", "data_reads", "data_writes")
-"""Counters of requests of declarative protocols."""
+"""Counters that only declarative protocols increment."""
 
 CATALOG_READ = "catalog_read_ms"
 RUNTIME = "runtime_ms"
@@ -175,14 +181,17 @@ CONFLICT_IO = "conflict_io_ms"
 CATALOG_COMMIT = "catalog_commit_ms"
 BACKOFF = "backoff_ms"
 TIMES = (CATALOG_READ, RUNTIME, PER_ATTEMPT_IO, CONFLICT_IO, BACKOFF, CATALOG_COMMIT)
-"""Components of the latency of a transaction; their sum is its total latency."""
+"""Components of the latency of a transaction. Their sum is its total latency."""
 
 
 Accesses = tuple[tuple[FileAccess, int], ...]
 
 
 def in_order(cost: ConflictCost) -> tuple[Accesses, Accesses]:
-    """Return the reads of a cost, from table metadata to manifests, and its writes, from manifests to the manifest list."""
+    """Return the reads and the writes of a cost in the order in which a client performs them.
+
+    Reads go from table metadata to manifests. Writes go from manifests to the manifest list.
+    """
     return (
         (METADATA_READ, cost.metadata_reads),
         (LIST_READ, cost.manifest_list_reads),
@@ -192,5 +201,5 @@ def in_order(cost: ConflictCost) -> tuple[Accesses, Accesses]:
 
 
 def share(cost: ConflictCost, part: int, whole: int) -> ConflictCost:
-    """Return the share of a cost for ``part`` of ``whole`` tables, rounded up."""
+    """Return the cost for ``part`` of ``whole`` tables, rounded up."""
     return ConflictCost(**{field.name: -(-getattr(cost, field.name) * part // whole) for field in fields(cost)})
