@@ -1,7 +1,7 @@
-"""The cache directory: compiled kernels, a Java home, class archives, libraries of reports, the speed of this machine.
+"""Find the cache directory, which contains compiled kernels and other files that are expensive to create.
 
-Code in it is run (compiled kernels are loaded, indexes are unpickled), so it must belong to the user alone: it is created with mode
-0700, and a directory that other users can write to is rejected.
+Endive runs code from this directory, such as compiled kernels. The directory must therefore belong to the user alone. Endive
+creates it with mode 0700, and rejects a directory to which other users can write.
 """
 
 from __future__ import annotations
@@ -14,16 +14,20 @@ from pathlib import Path
 import platformdirs
 
 CACHE_VARIABLE = "ENDIVE_CACHE_DIR"
-"""Environment variable that names another directory."""
+"""Environment variable with the path of another cache directory."""
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class UnsafeCacheError(OSError):
-    """Raised if the cache directory belongs to another user, or other users can write to it; the message contains the remedy."""
+    """Raised if other users can write to the cache directory or own it. The message contains the remedy."""
 
 
 def cache_root() -> Path:
-    """Return the cache directory, created if possible. Raises UnsafeCacheError if other users can write to it."""
+    """Return the cache directory, and create it if possible.
+
+    Raises:
+        UnsafeCacheError: If other users can write to the directory or own it.
+    """
     chosen = os.environ.get(CACHE_VARIABLE)
     root = Path(chosen) if chosen else Path(platformdirs.user_cache_dir("endive", appauthor=False))
     with suppress(OSError):  # writing to it raises a clear error

@@ -1,4 +1,4 @@
-"""Conflict detectors: decide whether overlapping writes are a real conflict."""
+"""Define conflict detectors, which decide whether overlapping writes are a real conflict."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ConflictDetector", "PartitionOverlapConflictDetector", "Probabilisti
 
 
 class ProbabilisticConflictDetector(ConflictDetector):
-    """Detector that reports an overlap as a real conflict with a fixed probability, if the operation can conflict."""
+    """Detector that reports an overlap as a real conflict with a fixed probability, unless the operation never conflicts."""
 
     def __init__(self, real_conflict_probability: float, rng: RandomSource | None = None) -> None:
         if not 0.0 <= real_conflict_probability <= 1.0:
@@ -21,15 +21,15 @@ class ProbabilisticConflictDetector(ConflictDetector):
         self._rng: RandomSource = np.random.RandomState(0) if rng is None else rng
 
     def bind(self, rng: RandomSource) -> ProbabilisticConflictDetector:
-        """Return the detector with another source of randomness."""
+        """Return the detector with the random stream of one transaction."""
         return ProbabilisticConflictDetector(self.real_conflict_probability, rng)
 
     def is_real_conflict(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
-        """Return a random outcome, or False if the operation cannot conflict."""
+        """Return True with the configured probability. Return False if the operation never conflicts."""
         return txn.can_have_real_conflict() and self.changes_same_files(txn, current_snapshot, start_snapshot)
 
     def changes_same_files(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
-        """Return a random outcome, for any operation."""
+        """Return True with the configured probability, whatever the operation."""
         return self._rng.random_sample() < self.real_conflict_probability
 
 
@@ -37,14 +37,15 @@ class PartitionOverlapConflictDetector(ConflictDetector):
     """Detector that reports every change to the same partition as a real conflict."""
 
     def is_real_conflict(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
-        """Return whether a written partition has changed since the start, if the operation can conflict.
+        """Return whether a partition that the transaction writes has changed since the start of its job.
 
-        Versions are compared by partition. If the transaction does not track partitions, all partitions of a table count.
+        Return False if the operation never conflicts. If the transaction does not track partitions, all partitions of a table
+        count.
         """
         return txn.can_have_real_conflict() and self.changes_same_files(txn, current_snapshot, start_snapshot)
 
     def changes_same_files(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
-        """Return whether a written partition has changed since the start."""
+        """Return whether a partition that the transaction writes has changed since the start of its job."""
         return any(
             self._has_changed(txn, start_snapshot.get_table(table_id), current_snapshot.get_table(table_id))
             for table_id in txn.tables_written

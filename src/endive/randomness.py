@@ -1,10 +1,10 @@
-"""Keyed random streams: every draw is a function of its key and its index.
+"""Define random streams in which every random number is a function of a key and an index.
 
 The key of a stream combines the seed of the run, the name of a workload class, the ordinal of a transaction in that class and the
-purpose of the draw. A stream yields uniform random numbers in the open interval (0, 1), one per value of a distribution; its only
-state is the number of draws.
+purpose of the random numbers. A stream returns uniform random numbers in the open interval (0, 1). Each value of a distribution
+uses one of them. The only state of a stream is the number of random numbers drawn.
 
-No draw depends on other transactions, so two engines, two orders of events, or two configurations with the same seed have the same
+No random number depends on other transactions. Two engines, or two configurations with the same seed, therefore have the same
 arrivals, runtimes and latencies.
 """
 
@@ -25,7 +25,7 @@ _BLOCK = 64
 
 
 class Purpose(IntEnum):
-    """Purpose of a stream. An additional draw for one purpose does not change the streams of other purposes."""
+    """Purpose of a random stream. More random numbers for one purpose do not change the streams of other purposes."""
 
     ARRIVAL = 1
     RUNTIME = 2
@@ -45,17 +45,17 @@ class Purpose(IntEnum):
 
 
 def name_key(name: str) -> int:
-    """Return a 64-bit key for a name, the same on every machine and in every process (unlike ``hash``)."""
+    """Return a 64-bit key for a name. Unlike ``hash``, the key is the same on every machine and in every process."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
 
 
 def run_key(seed: int) -> int:
-    """Return the root key of all streams of a run."""
+    """Return the key from which all streams of a run are derived."""
     return derive(GOLDEN, seed & MASK)
 
 
 class RandomSource(Protocol):
-    """Random generator as used by distributions: ``np.random.RandomState`` or ``Stream``."""
+    """Random generator that distributions accept: ``np.random.RandomState`` or ``Stream``."""
 
     def random_sample(self) -> float:
         """Return a uniform random number in [0, 1)."""
@@ -109,7 +109,7 @@ class Stream:
         return max(self._block[position : position + count])
 
     def _load(self, index: int, count: int = 1) -> int:
-        """Compute the next draws as an array, which reduces the time of a long stream to a tenth."""
+        """Compute the next random numbers as an array. For a long stream, this takes a tenth of the time."""
         indices = np.arange(index, index + max(count, _BLOCK), dtype=np.uint64)
         self._block = keyed_uniform(self._key, indices).tolist()  # type: ignore[arg-type, attr-defined]
         self._block_start = index
@@ -142,7 +142,7 @@ class Stream:
         return low + int(self.random_sample() * (high - low))
 
     def choice(self, a: int | Sequence[int], p: Sequence[float] | None = None) -> int:
-        """Return an element of ``a`` (or of range(a)), with probabilities ``p``."""
+        """Return an element of ``a``, or of ``range(a)`` if ``a`` is a number, with the probabilities ``p``."""
         values = range(a) if isinstance(a, int) else a
         if p is None:
             return values[self.randint(len(values))]
@@ -161,7 +161,7 @@ class Stream:
 
 
 class TransactionStreams:
-    """Random streams of one transaction, created on first use."""
+    """Random streams of one transaction. A stream is created when it is first used."""
 
     __slots__ = ("_key", "_streams")
 
@@ -170,22 +170,25 @@ class TransactionStreams:
         self._streams: dict[Purpose, Stream] = {}
 
     def stream(self, purpose: Purpose) -> Stream:
-        """Return the stream for a purpose. Repeated calls return the same stream, so draws continue."""
+        """Return the stream for a purpose. Repeated calls return the same stream, which continues after its last random number."""
         stream = self._streams.get(purpose)
         if stream is None:
             stream = self._streams[purpose] = Stream(derive(self._key, purpose))
         return stream
 
     def of_commit(self, number: int) -> TransactionStreams:
-        """Return the streams of commit ``number`` of a job; ``self`` has the streams of its first commit."""
+        """Return the streams of commit ``number`` of a job with several commits.
+
+        The first commit uses the streams of this object.
+        """
         return TransactionStreams(derive(derive(self._key, Purpose.NEXT_COMMIT), number))
 
 
 def class_key(seed: int, class_name: str) -> int:
-    """Return the key of a workload class. It depends on the name of the class, not on its position in the file."""
+    """Return the key of a workload class. The key depends on the name of the class and not on its position in the file."""
     return derive(run_key(seed), name_key(class_name))
 
 
 def transaction_streams(class_key: int, client: int, ordinal: int) -> TransactionStreams:
-    """Return the streams of transaction number ``ordinal`` of a class, or of a client of a closed-loop class."""
+    """Return the streams of transaction number ``ordinal`` of a class, or of one client of a closed loop."""
     return TransactionStreams(derive(derive(class_key, client), ordinal))

@@ -1,6 +1,6 @@
-"""The analysis of a study from end to end: ``python -m endive.saturation_analysis DIRECTORY``.
+"""Analyze a study from end to end: ``python -m endive.saturation_analysis DIRECTORY``.
 
-Measures the runs of ``endive sweep`` in a directory and draws its figures, as ``endive metrics`` and ``endive plot`` do.
+The module measures the runs of ``endive sweep`` in a directory and draws the figures, as ``endive metrics`` and ``endive plot`` do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["LoadPoint", "Saturation", "analyse", "saturation"]
 
 
 def analyse(directory: str | Path) -> None:
-    """Measure the experiments of a directory and draw their figures into ``figures/`` in it."""
+    """Measure the runs in a directory, and draw the figures into its subdirectory ``figures/``."""
     command = typer.main.get_command(app)
     for name in ("metrics", "plot"):
         command.main([name, str(directory)], prog_name="endive", standalone_mode=False)

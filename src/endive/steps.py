@@ -1,7 +1,7 @@
-"""Steps that a transaction or a catalog may yield: a number of milliseconds, or one of two special values.
+"""Define the steps that a transaction or a catalog can yield.
 
-A number is a wait in milliseconds. ``WaitFor`` waits until another transaction wakes its signal. ``FailedAnswer`` waits for a
-failed response and then raises ``RequestFailedError`` at the ``yield``.
+A number is a wait in milliseconds. ``WaitFor`` waits until another transaction wakes a signal. ``FailedAnswer`` waits for a failed
+response and then raises ``RequestFailedError`` at the ``yield``.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 REQUEST_FAILED = "request_failed"
-"""Abort reason of a failed request that gives no reason."""
+"""Default abort reason of a failed request."""
 
 
 class RequestFailedError(Exception):
-    """Permanent failure of a request. ``latency_ms`` is the remaining part of its latency."""
+    """Raised if a request fails permanently.
+
+    ``latency_ms`` is the part of the latency that has not elapsed.
+    """
 
     def __init__(self, reason: str, latency_ms: float = 0.0) -> None:
         super().__init__(reason)
@@ -23,9 +26,9 @@ class RequestFailedError(Exception):
 
 
 class Signal:
-    """Condition that one transaction waits for and another one signals.
+    """Signal for which one transaction waits and which another transaction wakes.
 
-    A signal can be used for several waits, one after the other. ``time_ms`` is the engine's clock at the end of the last wait.
+    A signal can be used for several waits, one after the other. ``time_ms`` is the simulated time at the end of the last wait.
     """
 
     __slots__ = ("_resume", "time_ms")
@@ -35,14 +38,21 @@ class Signal:
         self.time_ms = 0.0
 
     def wake(self, delay_ms: float = 0.0) -> None:
-        """Let the waiting transaction continue, now or after ``delay_ms``. Raises RuntimeError if no transaction waits."""
+        """Let the waiting transaction continue, now or after ``delay_ms``.
+
+        Raises:
+            RuntimeError: If no transaction waits.
+        """
         if self._resume is None:
             raise RuntimeError("no transaction waits for this signal")
         resume, self._resume = self._resume, None
         resume(delay_ms)
 
     def attach(self, resume: Callable[[float], None]) -> None:
-        """Store the function that continues the waiting transaction. The engine calls this when a transaction starts to wait."""
+        """Store the function that continues the waiting transaction.
+
+        The engine calls this method when a transaction starts to wait.
+        """
         self._resume = resume
 
 

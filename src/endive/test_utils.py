@@ -1,4 +1,4 @@
-"""A small run for tests and first steps."""
+"""Create a small run for tests and first steps."""
 
 from __future__ import annotations
 

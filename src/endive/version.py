@@ -1,8 +1,8 @@
-"""Versions that decide which stored results are still valid, and the Git commit of the running code.
+"""Define the versions that decide whether stored results are valid, and find the Git commit of the running code.
 
-Stored results are identified by their parameters and ``MODEL_VERSION``, metrics by ``METRICS_VERSION``. Increment a version in the
-commit that changes results on purpose. The golden rows (``tests/simulation/golden*.jsonl``) and the golden metrics
-(``tests/studies/golden_metrics.json``) fail if results change but the version does not.
+Stored results are identified by their parameters and ``MODEL_VERSION``, and metrics by ``METRICS_VERSION``. Increment a version in
+the commit that changes results intentionally. The tests of the golden rows (``tests/simulation/golden*.jsonl``) and of the golden
+metrics (``tests/studies/golden_metrics.json``) fail if results change but the version does not.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from functools import cache
 from pathlib import Path
 
 MODEL_VERSION = 5
-"""Version of the simulated rows: the same parameters, seed and version produce the same rows."""
+"""Version of the simulated rows. The same parameters, seed and version produce the same rows."""
 METRICS_VERSION = 7
-"""Version of the metrics: the same rows, window and version produce the same metrics."""
+"""Version of the metrics. The same rows, window and version produce the same metrics."""
 DIRTY = "-dirty"
-"""Suffix of a commit whose working tree has uncommitted changes."""
+"""Suffix of the commit if its working tree has uncommitted changes."""
 
 
 def code_version() -> str:
-    """Return the name of the model version that results record."""
+    """Return the name of the model version that results contain."""
     return f"model-{MODEL_VERSION}"
 
 
 @cache
 def get_git_sha() -> str | None:
-    """Return the Git commit of this code, with ``-dirty`` if the package has changes.
+    """Return the Git commit of this code, with the suffix ``-dirty`` if the package has uncommitted changes.
 
     Returns:
-        The commit, or None if the package is not installed from a checkout.
+        The commit, or None if the package is not installed from a Git checkout.
     """
     try:
         _git("ls-files", "--error-unmatch", Path(__file__).name)

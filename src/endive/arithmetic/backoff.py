@@ -1,7 +1,7 @@
-"""Compute the wait before a retry: one function per kind of backoff, and the state of a client between waits.
+"""Compute the wait before a retry for each kind of backoff.
 
-All functions take uniform random numbers and return milliseconds. The *state* of a client is one number: the last wait
-(decorrelated jitter), the length of a slot (slots), or the current wait (AIMD).
+All functions take uniform random numbers and return milliseconds. A client keeps one number between its waits, the state: the last
+wait (decorrelated jitter), the length of a slot (slots), or the current wait (AIMD).
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ import math
 
 EXPONENTIAL, FULL, EQUAL, DECORRELATED, SLOTS, AIMD, RETRY_AFTER, LINEAR = range(8)
 FIRST_SLOTS = 4
-"""Number of slots before the first retry; it doubles with each further retry."""
+"""Number of slots before the first retry. The number doubles with each further retry."""
 
 
 def grown_ms(retry: int, base_ms: float, multiplier: float, max_ms: float) -> float:
-    """Return the wait before retry ``retry`` (from 1), without jitter: base x multiplier^(retry - 1), at most ``max_ms``."""
+    """Return the wait before retry ``retry`` without jitter, in ms. Retries are counted from 1.
+
+    The wait is base x multiplier^(retry - 1), at most ``max_ms``.
+    """
     if base_ms > 0.0 and (retry - 1) * math.log(multiplier) >= 700.0:  # a larger power would overflow
         return max_ms
     grown = base_ms * multiplier ** float(retry - 1) if base_ms > 0.0 else 0.0
@@ -24,29 +27,35 @@ def grown_ms(retry: int, base_ms: float, multiplier: float, max_ms: float) -> fl
 def backoff_ms(
     retry: int, base_ms: float, multiplier: float, max_ms: float, jitter: float, u: float, upwards: bool = False
 ) -> float:
-    """Return exponential backoff with proportional jitter: ``u`` varies the wait by +- ``jitter``, or increases it only."""
+    """Return the wait of exponential backoff with proportional jitter, in ms.
+
+    ``u`` varies the wait by the fraction ``jitter`` in both directions, or only increases it if ``upwards`` is set.
+    """
     return grown_ms(retry, base_ms, multiplier, max_ms) * (1.0 + jitter * (u if upwards else 2.0 * u - 1.0))
 
 
 def full_jitter_ms(retry: int, base_ms: float, multiplier: float, max_ms: float, u: float) -> float:
-    """Return exponential backoff with full jitter: between 0 and the wait without jitter."""
+    """Return the wait of exponential backoff with full jitter, in ms: between 0 and the wait without jitter."""
     return grown_ms(retry, base_ms, multiplier, max_ms) * u
 
 
 def equal_jitter_ms(retry: int, base_ms: float, multiplier: float, max_ms: float, u: float) -> float:
-    """Return exponential backoff with equal jitter: between half of the wait and the wait without jitter."""
+    """Return the wait of exponential backoff with equal jitter, in ms: between half of the wait without jitter and all of it."""
     return grown_ms(retry, base_ms, multiplier, max_ms) * (0.5 + 0.5 * u)
 
 
 def decorrelated_ms(last_ms: float, base_ms: float, multiplier: float, max_ms: float, u: float) -> float:
-    """Return decorrelated jitter: between the base and ``multiplier`` times the last wait, at most ``max_ms``."""
+    """Return the wait with decorrelated jitter: between the base and ``multiplier`` times the last wait, at most ``max_ms``."""
     longest = last_ms * multiplier
     wait = base_ms + (longest - base_ms) * u if longest > base_ms else base_ms
     return wait if wait < max_ms else max_ms
 
 
 def slot_ms(retry: int, slot_length_ms: float, max_ms: float, u: float) -> float:
-    """Return the start of a random slot; there are ``FIRST_SLOTS`` slots at the first retry, and twice as many at each next one."""
+    """Return the start of a random slot, in ms.
+
+    There are ``FIRST_SLOTS`` slots before the first retry, and twice as many before each further retry.
+    """
     if retry > 60:
         return max_ms
     wait = slot_length_ms * math.floor(u * FIRST_SLOTS * 2.0 ** float(retry - 1))
@@ -54,17 +63,23 @@ def slot_ms(retry: int, slot_length_ms: float, max_ms: float, u: float) -> float
 
 
 def aimd_ms(state_ms: float, max_ms: float, jitter: float, u: float) -> float:
-    """Return the wait of an AIMD client, which increases after each failed attempt and decreases after each commit."""
+    """Return the wait of an AIMD client, in ms.
+
+    The wait increases after each failed attempt and decreases after each commit.
+    """
     return (state_ms if state_ms < max_ms else max_ms) * (1.0 + jitter * (2.0 * u - 1.0))
 
 
 def retry_after_ms(told_ms: float, jitter: float, u: float) -> float:
-    """Return the wait that a service requested; ``u`` extends it by at most the fraction ``jitter``."""
+    """Return the wait that a service requested, in ms. ``u`` extends the wait by at most the fraction ``jitter``."""
     return told_ms * (1.0 + jitter * u)
 
 
 def linear_ms(retry: int, base_ms: float, max_ms: float, jitter: float, u: float) -> float:
-    """Return a wait that grows by the base with each retry, like Hadoop's proportional sleep; ``u`` varies it by +- ``jitter``."""
+    """Return a wait that grows by the base with each retry, in ms, like the proportional sleep of Hadoop.
+
+    ``u`` varies the wait by the fraction ``jitter`` in both directions.
+    """
     wait = base_ms * float(retry)
     return (wait if wait < max_ms else max_ms) * (1.0 + jitter * (2.0 * u - 1.0))
 
@@ -72,7 +87,7 @@ def linear_ms(retry: int, base_ms: float, max_ms: float, jitter: float, u: float
 def next_wait_ms(
     kind: int, retry: int, base_ms: float, multiplier: float, max_ms: float, jitter: float, upwards: bool, state_ms: float, u: float
 ) -> float:
-    """Return the wait before retry ``retry`` (from 1) for a kind of backoff."""
+    """Return the wait before retry ``retry`` for a kind of backoff, in ms. Retries are counted from 1."""
     if kind == FULL:
         return full_jitter_ms(retry, base_ms, multiplier, max_ms, u)
     if kind == EQUAL:
@@ -91,7 +106,7 @@ def next_wait_ms(
 
 
 def state_after_loss_ms(kind: int, state_ms: float, wait_ms: float, multiplier: float, max_ms: float) -> float:
-    """Return the state of a client after a failed attempt and its wait."""
+    """Return the backoff state of a client after a failed attempt and its wait, in ms."""
     if kind == DECORRELATED:
         return wait_ms
     if kind == AIMD:
@@ -101,6 +116,6 @@ def state_after_loss_ms(kind: int, state_ms: float, wait_ms: float, multiplier: 
 
 
 def state_after_commit_ms(state_ms: float, base_ms: float) -> float:
-    """Return the state of an AIMD client after a commit: the wait minus the base, but at least the base."""
+    """Return the backoff state of an AIMD client after a commit, in ms: the wait minus the base, but at least the base."""
     shorter = state_ms - base_ms
     return shorter if shorter > base_ms else base_ms

@@ -1,7 +1,7 @@
-"""Compute request counts, selections and times of commits.
+"""Compute request counts, random selections, and the times of commits.
 
-Functions take numbers, return numbers and have no state. The compiled engine compiles them, so they use the subset of Python that
-Numba supports.
+Functions take and return numbers and have no state. The compiled engine compiles them, so they use the subset of Python that Numba
+supports.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 
 BYTES_PER_MIB = 1024 * 1024
 _ROUNDING = 1e-9
-"""Tolerance that is added before rounding down, so that 10 x 0.1 is 1."""
+"""Tolerance that is added before rounding down, so that 10 x 0.1 rounds to 1."""
 
 
 def scheduled_delay_ms(now_ms: float, unit: float, steps: object, n: int) -> float:
-    """Return the time from ``now_ms`` to the next arrival of a Poisson process whose rate changes in ``n`` steps.
+    """Return the time from ``now_ms`` to the next arrival of a Poisson process whose rate changes in ``n`` steps, in ms.
 
-    The time is infinite if there is no further arrival. ``unit`` is an exponential random number with mean 1: the arrival is at the
-    time at which the expected number of arrivals since ``now_ms`` reaches it. ``steps`` alternates the start of a step and its rate
-    per ms.
+    The time is infinite if there is no further arrival. ``unit`` is an exponential random number with mean 1. The next arrival is
+    at the time at which the expected number of arrivals since ``now_ms`` reaches ``unit``. ``steps`` contains the start of each
+    step and its rate per ms, alternating.
     """
     i = 0
     while i + 1 < n and steps[2 * (i + 1)] <= now_ms:  # type: ignore[index]
@@ -49,23 +49,26 @@ def whole_count(value: float, low: int, high: int) -> int:
 
 
 def fractional_count(mean: float, u: float) -> int:
-    """Return a whole number next to ``mean``, chosen by the uniform random number ``u`` so that the mean is ``mean``."""
+    """Return one of the two whole numbers next to ``mean``.
+
+    The uniform random number ``u`` selects the number so that the mean of the results is ``mean``.
+    """
     whole = int(mean)
     return whole + 1 if u < mean - whole else whole
 
 
 def moment_of_effect_ms(success_latency_ms: float, linearization: float) -> float:
-    """Return the time from sending a request to its linearization point."""
+    """Return the time from sending a request to its linearization point, in ms."""
     return success_latency_ms * linearization
 
 
 def failed_answer_ms(effect_ms: float, failed_latency_ms: float) -> float:
-    """Return the latency of a rejected request, which is at least the time to its linearization point."""
+    """Return the latency of a rejected request, in ms. The response cannot come before the linearization point."""
     return failed_latency_ms if failed_latency_ms > effect_ms else effect_ms
 
 
 def sized_median_ms(base_ms: float, per_mib_ms: float, size_bytes: int) -> float:
-    """Return the median latency of an access to an object of this size."""
+    """Return the median latency of an access to an object of this size, in ms."""
     return base_ms + per_mib_ms * size_bytes / BYTES_PER_MIB
 
 
@@ -82,11 +85,12 @@ def lower_bound(cumulative: object, n: int, x: float) -> int:
 
 
 def pick(cumulative: object, n: int, chosen: object, before: object, n_chosen: int, u: float) -> int:
-    """Select one of the first ``n`` items by weight, except the items already chosen.
+    """Return one of the first ``n`` items, selected by weight. Items in ``chosen`` are excluded.
 
-    ``cumulative[i]`` is the sum of the weights of the items before i. ``chosen`` holds the ``n_chosen`` earlier picks in ascending
-    order, and ``before`` the weight of the picks before each of them (see ``insert_pick``). Each pick takes one uniform random
-    number: it is scaled to the remaining weight and shifted past the chosen items below it, which a binary search finds.
+    ``cumulative[i]`` is the sum of the weights of the items before i. ``chosen`` contains the ``n_chosen`` items selected before,
+    in ascending order. ``before`` contains the weight of the chosen items before each of them (see ``insert_pick``). One uniform
+    random number ``u`` selects the item. ``u`` is scaled to the remaining weight, and shifted past the chosen items below it, which
+    a binary search finds.
     """
     if n_chosen == 0:
         return lower_bound(cumulative, n, u * cumulative[n])  # type: ignore[index]
@@ -118,7 +122,7 @@ def pick(cumulative: object, n: int, chosen: object, before: object, n_chosen: i
 
 
 def insert_pick(cumulative: object, chosen: object, before: object, n_chosen: int, item: int) -> None:
-    """Insert a pick into ``n_chosen`` earlier picks in ascending order, with the weight of the picks before each."""
+    """Insert a selected item into the list of ``n_chosen`` items in ascending order, with the weight of the items before each."""
     weight = cumulative[item + 1] - cumulative[item]  # type: ignore[index]
     j = n_chosen
     while j > 0 and chosen[j - 1] > item:  # type: ignore[index]
@@ -133,12 +137,18 @@ def insert_pick(cumulative: object, chosen: object, before: object, n_chosen: in
 
 
 def store_resend_wait_ms(refusals: int, u: float) -> float:
-    """Return the client's wait after rejection number ``refusals`` of a write: at most 1 s, doubling to 32 s (Google)."""
+    """Return the wait of a client after an object store rejected a write, in ms.
+
+    The wait is at most 1 s after the first rejection. The limit doubles with each rejection up to 32 s (Google).
+    """
     return u * min(1000.0 * 2.0 ** min(refusals - 1, 5), 32_000.0)
 
 
 def sdk_resend_wait_ms(errors: int, u: float) -> float:
-    """Return the SDK's wait after error number ``errors`` of a request: at most 100 ms, doubling to 20 s (AWS, standard mode)."""
+    """Return the wait of the SDK after a request failed, in ms.
+
+    The wait is at most 100 ms after the first error. The limit doubles with each error up to 20 s (AWS, standard mode).
+    """
     return u * min(100.0 * 2.0 ** min(errors - 1, 8), 20_000.0)
 
 
@@ -148,12 +158,12 @@ def any_error_probability(request_error: float, requests: int) -> float:
 
 
 def status_check_wait_ms(checks: int, min_wait_ms: float, max_wait_ms: float) -> float:
-    """Return the wait after status check number ``checks`` (from 1), which got no response."""
+    """Return the wait after status check number ``checks`` got no response, in ms. Checks are counted from 1."""
     return min(min_wait_ms * 2.0 ** min(checks - 1, 60), max_wait_ms)
 
 
 def orphaned_files(ended_unclean: bool, installs: int, writes: int, deletes: int) -> int:
-    """Return the number of orphaned files of an operation that ended without cleanup; 0 if its commit was installed."""
+    """Return the number of orphaned files of an operation that ended without cleanup; 0 if its commit took effect."""
     return max(writes - deletes, 0) if ended_unclean and installs == 0 else 0
 
 
@@ -178,5 +188,5 @@ def step_size(step: Any, files: int, version: int) -> int:
 
 
 def entries_since_checkpoint(version: int, every: int) -> int:
-    """Return the number of log entries since the last checkpoint, or of all entries without checkpoints."""
+    """Return the number of log entries since the last checkpoint. Without checkpoints, return the number of all entries."""
     return version % every if every > 0 else version

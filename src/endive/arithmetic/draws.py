@@ -1,7 +1,7 @@
-"""Draw random values.
+"""Compute random values.
 
-A uniform random number is a function of its key and its index; a value of a distribution is a function of one uniform random
-number. The code is plain arithmetic in the subset of Python that Numba compiles; masking keeps integers within 64 bits.
+A uniform random number is a function of its key and its index. A value of a distribution is a function of one uniform random
+number. The code is plain arithmetic in the subset of Python that Numba compiles. Masks keep integers within 64 bits.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ TO_UNIT = 2.0**-52
 
 
 def mix64(z: int) -> int:
-    """Mix the bits of a 64-bit integer (a bijection)."""
+    """Return a 64-bit integer with mixed bits. The function is a bijection."""
     z = ((z ^ (z >> 30)) * MIX_1) & MASK
     z = ((z ^ (z >> 27)) * MIX_2) & MASK
     return z ^ (z >> 31)
 
 
 def derive(key: int, word: int) -> int:
-    """Return the key one level below ``key``; the levels are run, class, transaction and purpose."""
+    """Return a key derived from ``key`` and a number.
+
+    Keys are derived in the order run, class, transaction, purpose.
+    """
     return mix64(((key ^ ((word * _WORD) & MASK)) + GOLDEN) & MASK)
 
 
@@ -39,7 +42,10 @@ def keyed_uniform(key: int, index: int) -> float:
 
 
 def largest_uniform(key: int, index: int, count: int) -> float:
-    """Return the maximum of ``count`` uniform random numbers from ``index`` on: the slowest access of a batch has this quantile."""
+    """Return the maximum of ``count`` uniform random numbers from ``index`` on.
+
+    The slowest access of a batch has this quantile.
+    """
     largest = keyed_uniform(key, index)
     for _ in range(count - 1):
         index += 1
@@ -50,7 +56,7 @@ def largest_uniform(key: int, index: int, count: int) -> float:
 
 
 def _polynomial(r: float, c7: float, c6: float, c5: float, c4: float, c3: float, c2: float, c1: float, c0: float) -> float:
-    """Evaluate the polynomial with coefficients ``c7`` to ``c0`` at ``r``, by Horner's rule."""
+    """Return the value of the polynomial with coefficients ``c7`` to ``c0`` at ``r``, by Horner's rule."""
     return ((((((c7 * r + c6) * r + c5) * r + c4) * r + c3) * r + c2) * r + c1) * r + c0
 
 
@@ -101,10 +107,10 @@ SMALLEST = 2.0**-53
 
 
 def _quantile_table() -> list[float]:
-    """Compute cubics for the normal quantile of p in (2^-53, 1/2], four coefficients per cell.
+    """Return cubic polynomials for the normal quantile of p in (2^-53, 1/2], with four coefficients for each cell.
 
-    Cells have equal width within [2^-k-1, 2^-k), so they become narrower in the tail, where the quantile is steep. In each cell the
-    cubic has the values and the slopes of the quantile at both ends.
+    The cells within [2^-k-1, 2^-k) have equal width. They are narrower in the tail, where the quantile is steep. In each cell, the
+    polynomial has the values and the slopes of the quantile at both ends.
     """
     table: list[float] = []
     for power in range(_POWERS):
@@ -122,14 +128,14 @@ def _quantile_table() -> list[float]:
 
 
 QUANTILES = _quantile_table()
-"""Table of ``normal_quantile``, followed by the tables of distributions. Compiled code uses a copy in an array."""
+"""Table of ``normal_quantile``, followed by the tables of other distributions. Compiled code uses a copy in an array."""
 _KEEPING = Lock()
 
 
 def quantile_cell(p: float) -> tuple[int, float]:
-    """Return the cell of ``QUANTILES`` that contains ``p`` (negative for 1/2), and the position in the cell, from 0 to 1.
+    """Return the cell of ``QUANTILES`` that contains ``p``, and the position of ``p`` in the cell from 0 to 1.
 
-    Compiled code derives both from the bits of ``p`` (``simulation/compiled/streams.py``).
+    The cell of 1/2 is negative. Compiled code derives both from the bits of ``p`` (``simulation/compiled/streams.py``).
     """
     mantissa, exponent = math.frexp(p)
     x = (mantissa - 0.5) * (2.0 * _CELLS)
@@ -149,15 +155,18 @@ def normal_quantile(u: float, table: Sequence[float]) -> float:
 
 
 FIXED, UNIFORM, EXPONENTIAL, NORMAL, LOGNORMAL, TABLE = range(6)
-"""Kinds of distributions. ``NORMAL`` and the following kinds are functions of a normal score."""
+"""Kinds of distributions. From ``NORMAL`` on, the value is a function of a normal score."""
 
 TABLE_CELLS = 1024
-"""Number of cells of a quantile table, over normal scores from -8.3 to 8.3 (the range of all uniform random numbers)."""
+"""Number of cells of a quantile table, over normal scores from -8.3 to 8.3. All uniform random numbers are in this range."""
 SCORE_LIMIT = 8.3
 
 
 def keep_table(logarithms: Sequence[float]) -> int:
-    """Append a table of logarithms of quantiles to ``QUANTILES``, for the life of the process, and return its offset."""
+    """Append a table of logarithms of quantiles to ``QUANTILES``, and return its offset.
+
+    The table remains until the process ends.
+    """
     assert len(logarithms) == TABLE_CELLS + 1
     with _KEEPING:
         place = len(QUANTILES)
@@ -178,7 +187,7 @@ def quantile(kind: int, a: float, b: float, floor: float, u: float, table: Seque
 
 
 def quantile_at_score(kind: int, a: float, b: float, floor: float, z: float, table: Sequence[float] = QUANTILES) -> float:
-    """Return the value at the normal score ``z`` of a distribution that is a function of the score (see ``quantile``)."""
+    """Return the value of a distribution at the normal score ``z``. The kind must be ``NORMAL``, ``LOGNORMAL`` or ``TABLE``."""
     if kind == TABLE:
         x = (z + SCORE_LIMIT) * (TABLE_CELLS / (2.0 * SCORE_LIMIT))
         cell = int(x)
@@ -192,7 +201,7 @@ def quantile_at_score(kind: int, a: float, b: float, floor: float, z: float, tab
 
 
 def quantile_by_uniform(kind: int, a: float, b: float, floor: float, u: float) -> float:
-    """Return the quantile ``u`` of a distribution that needs no normal score (see ``quantile``)."""
+    """Return the quantile ``u`` of a distribution. The kind must be ``FIXED``, ``UNIFORM`` or ``EXPONENTIAL``."""
     if kind == FIXED:
         value = a
     elif kind == EXPONENTIAL:

@@ -1,7 +1,7 @@
-"""Compute counts and sizes of the files of a table, the manifests to merge, and the effect of a commit.
+"""Compute the numbers and sizes of metadata files of a table, and the manifests that a commit merges.
 
-``model`` is any object with the fields of ``endive.table.TableModel``, ``table`` has the fields of ``TableFiles`` and ``traits``
-the fields of ``Traits``: the dataclasses, or records of the compiled engine.
+``model`` is any object with the fields of ``endive.table.TableModel``. ``table`` has the fields of ``TableFiles``, and ``traits``
+has the fields of ``Traits``. The engines pass dataclasses of the model or records of the compiled engine.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 NO_SNAPSHOT = 0
-"""Kind of a commit that creates no snapshot."""
+"""Kind of a commit that creates no snapshot, such as an expiry."""
 ALL_MANIFESTS = -1
 """Value that stands for all manifests of the table."""
 
@@ -35,15 +35,18 @@ def merged_size(model: Any, mean: int, manifests: int) -> int:
 
 
 def hits_of(table: Any, traits: Any) -> int:
-    """Return the number of data manifests that contain files removed by an operation."""
+    """Return the number of data manifests that contain files which the operation removes."""
     return int(table.data if traits.hits == ALL_MANIFESTS else min(traits.hits, table.data))
 
 
 def merge_bins(count: int, size: int, least: int, target: int) -> tuple[int, int, int]:
-    """Return the merge plan of a group of manifests: number of full bins, manifests per bin, manifests in the newest bin.
+    """Return the merge plan of a group of manifests.
 
-    Manifests are packed into bins of ``target`` bytes, oldest first. Full bins are merged. The newest bin, which is not full, is
-    merged if it contains at least ``least`` manifests (otherwise its number is 0). All manifests are assumed to have the mean size.
+    Manifests are packed into bins of ``target`` bytes, oldest first. Full bins are merged. The newest bin is merged if it contains
+    at least ``least`` manifests. All manifests are assumed to have the mean size.
+
+    Returns:
+        Number of full bins, manifests per bin, and manifests in the newest bin (0 if that bin is not merged).
     """
     if count < 2:
         return 0, 1, 0
@@ -56,31 +59,34 @@ def merge_bins(count: int, size: int, least: int, target: int) -> tuple[int, int
 
 
 def bins_of(model: Any, manifests: int, size: int) -> tuple[int, int, int]:
-    """Return the merge plan of a group of manifests of a table (``merge_bins``), or an empty plan if merging is disabled."""
+    """Return the merge plan of the manifests of a table, as ``merge_bins`` does. The plan is empty if merging is disabled."""
     if not model.merge_manifests:
         return 0, 1, 0
     return merge_bins(manifests, size, model.min_count_to_merge, model.target_bytes)
 
 
 def merged_away(bins: int, per_bin: int, newest: int) -> int:
-    """Return the number of manifests that merging saves."""
+    """Return the number of manifests by which merging reduces the manifest list."""
     return bins * (per_bin - 1) + (newest - 1 if newest > 0 else 0)
 
 
 def young_before_start(interval_ms: float, cutoff_ms: float) -> int:
-    """Return the number of snapshots since ``cutoff_ms``, if they were committed every ``interval_ms`` before time 0."""
+    """Return the number of snapshots since ``cutoff_ms``, for a table with a snapshot every ``interval_ms`` before time 0."""
     if cutoff_ms > 0.0:
         return 0
     return int(min(-cutoff_ms / interval_ms, 1e15)) if interval_ms > 0.0 else 10**15
 
 
 def snapshots_kept(table: Any, traits: Any, young: int) -> int:
-    """Return the number of snapshots that an expiry retains if ``young`` snapshots are within the maximum age."""
+    """Return the number of snapshots that an expiry retains.
+
+    ``young`` is the number of snapshots within the maximum age.
+    """
     return int(max(young, min(traits.min_snapshots, table.snapshots)))
 
 
 class FileCounts(NamedTuple):
-    """Counts of a table: the fields of ``endive.table.TableFiles`` that a commit changes."""
+    """Counts of a table that a commit changes. They are fields of ``endive.table.TableFiles``."""
 
     data: int
     data_bytes: int

@@ -1,7 +1,7 @@
-"""Review the snapshots since the start of an operation, one at a time, and derive the work of an attempt.
+"""Review the snapshots since the start of an operation, and compute the file accesses of its next attempt.
 
-``record`` is any object with the fields of ``endive.table.SnapshotRecord``, ``table`` has the fields of ``TableFiles``, ``traits``
-the fields of ``Traits`` and ``handle`` the fields of ``endive.transaction.iceberg.Handle``.
+``record`` is any object with the fields of ``endive.table.SnapshotRecord``. ``table`` has the fields of ``TableFiles``, ``traits``
+has the fields of ``Traits``, and ``handle`` has the fields of ``endive.transaction.iceberg.Handle``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from endive.arithmetic.manifests import hits_of
 
 
 class Review(NamedTuple):
-    """Result of the review of the snapshots since the start of an operation."""
+    """Counts from a review of the snapshots that were committed since the start of an operation."""
 
     lists: int
     """Number of manifest lists that validation reads."""
@@ -21,27 +21,30 @@ class Review(NamedTuple):
     conflicting: int
     """Number of snapshots since the last attempt that may be real conflicts."""
     hits: int
-    """Number of new data manifests of the same partitions since the last attempt."""
+    """Number of new data manifests in the written partitions since the last attempt."""
     misses: int
-    """Number of other new data manifests since the last attempt that must be read."""
+    """Number of other new data manifests since the last attempt that the client must read."""
     deletes: int
     """Number of new delete manifests since the last attempt."""
     delete_hits: int
-    """Number of new delete manifests of the same partitions."""
+    """Number of new delete manifests in the written partitions since the last attempt."""
 
 
 def nothing_found() -> Review:
-    """Return an empty review."""
+    """Return the review of no snapshots."""
     return Review(0, 0, 0, 0, 0, 0, 0)
 
 
 def reads_history(traits: Any) -> bool:
-    """Return whether an operation depends on the snapshots since its start."""
+    """Return whether an operation depends on the snapshots that were committed since its start."""
     return bool(traits.validates or traits.matches_new or traits.filters_deletes or traits.keeps_nothing)
 
 
 def is_start_expired(table: Any, start: int) -> bool:
-    """Return whether the snapshot that was current when the table had ``start`` snapshots has been expired."""
+    """Return whether an expiry has removed the snapshot from which the operation started.
+
+    ``start`` is the number of snapshots committed before that start.
+    """
     return bool(table.length - start >= table.snapshots)
 
 
@@ -86,14 +89,21 @@ def review_record(found: Review, record: Any, traits: Any, in_range: bool, overl
 
 
 def without_own(found: Review, own: int) -> Review:
-    """Return the review without conflicts with ``own`` earlier commits of the same job, which replaced other files."""
+    """Return the review without conflicts with earlier commits of the same job.
+
+    The ``own`` earlier commits replaced other files, so they do not conflict.
+    """
     return Review(
         found.lists, found.manifests, max(found.conflicting - own, 0), found.hits, found.misses, found.deletes, found.delete_hits
     )
 
 
 class Filtered(NamedTuple):
-    """Numbers of manifests that an attempt filters: rewritten, and read without a match, for data and delete manifests."""
+    """Numbers of manifests that an attempt filters.
+
+    The attempt rewrites the manifests that match, and only reads the others. The numbers are separate for data manifests and delete
+    manifests.
+    """
 
     hits: int
     misses: int
@@ -102,7 +112,10 @@ class Filtered(NamedTuple):
 
 
 def manifests_to_filter(table: Any, handle: Any, traits: Any, found: Review) -> Filtered:
-    """Return the manifests that an attempt filters: all relevant manifests in the first attempt, later only new manifests."""
+    """Return the numbers of manifests that an attempt filters.
+
+    The first attempt filters all relevant manifests. Later attempts filter only new manifests.
+    """
     hits = 0 if handle.prepared else hits_of(table, traits)
     if handle.prepared and traits.hits and table.merges != handle.merges:
         hits = 1  # the matching manifests of the previous attempt have been merged into another manifest
@@ -114,10 +127,10 @@ def manifests_to_filter(table: Any, handle: Any, traits: Any, found: Review) -> 
 
 
 def files_of_lost_attempts(handle: Any) -> int:
-    """Return the number of files of failed attempts and of merged manifests, which are deleted after a commit."""
+    """Return the number of files that the client deletes after a commit: files of failed attempts, and merged manifests."""
     return int(handle.lost + handle.made * handle.merged)
 
 
 def files_made(handle: Any, traits: Any) -> int:
-    """Return the number of files that an aborting operation has written and deletes."""
+    """Return the number of files that an operation has written. An operation that aborts deletes these files."""
     return int(handle.lost + 1 + handle.merged + handle.made + traits.deletes if handle.made_list else 0)

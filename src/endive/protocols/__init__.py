@@ -1,1 +1,1 @@
-"""Declarative commit protocols: the schema of their TOML files, their reader, and the built-in ones."""
+"""Define declarative commit protocols: the schema of their TOML files, their reader, and the built-in protocols."""

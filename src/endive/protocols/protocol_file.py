@@ -1,4 +1,4 @@
-"""Schema of a protocol file: the type, default and description of every key, and the checks between keys."""
+"""Define the schema of a protocol file: the type, default and description of every key, and the checks between keys."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from endive.transaction.protocol_path import (
 )
 
 OPERATIONS = ICEBERG_OPERATIONS - {"expire_snapshots"}
-"""Operations that a protocol can have, which are the operations that add a version to a table."""
+"""Operations that a protocol can commit. Each of them adds a version to a table."""
 Factor = Annotated[float, Field(ge=0, le=1e6)]
 STEP_PHASES = ("load", "attempt", "after_loss", "after_success", "after_abort")
 _DISCOVERING = ("list", "read", *sorted(CATALOG_OPERATIONS))
@@ -31,7 +31,7 @@ _FACTORS = ("per_version_behind", "per_attempt", "per_file", "per_log_entry")
 
 
 class StepSection(Section):
-    """Requests of one kind, in the order of the file."""
+    """Step of a protocol: requests of one kind. The client sends the steps in the order of the file."""
 
     operation: StepOperation = Field(
         description="Kind of request. list, read, write, delete: an object; request: the catalog; statement: the database."
@@ -64,24 +64,24 @@ class StepSection(Section):
 
     @property
     def number(self) -> float:
-        """Constant part of the number of requests."""
+        """Number of requests that does not depend on the state of the table."""
         if self.count is not None:
             return self.count
         return 0.0 if any(getattr(self, key) for key in _FACTORS) else 1.0
 
     @property
     def is_single(self) -> bool:
-        """True if the step is always exactly one request."""
+        """True if the step always sends exactly one request."""
         return self.number == 1.0 and not any(getattr(self, key) for key in _FACTORS)
 
     @property
     def can_discover(self) -> bool:
-        """True if the step can show the current version."""
+        """True if the response of the step can show the current version of the table."""
         return self.operation in _DISCOVERING and self.object != "data" and self.is_single
 
 
 class CommitSection(Section):
-    """``[commit]``: the request that makes a commit take effect."""
+    """``[commit]``: request that makes a commit take effect."""
 
     point: CommitPoint = Field(
         description="put_if_absent: next entry of a log; swap: compare-and-swap of a pointer; insert: row with a unique key in a "
@@ -97,7 +97,7 @@ Against = dict[str, list[str]]
 
 
 class ConflictSection(Section):
-    """``[conflicts]``: intervening commits that make an operation fail, by the required overlap."""
+    """``[conflicts]``: intervening operations that make an operation fail, by the level at which both must overlap."""
 
     rebases: bool = Field(True, description="The client commits on top of intervening commits that do not conflict.")
     table: Against = Field(
@@ -130,7 +130,7 @@ class RetrySection(Section):
 
 
 class CheckpointSection(Section):
-    """``[checkpoints]``: summaries of the log."""
+    """``[checkpoints]``: checkpoints, which summarize the log."""
 
     every: Count = Field(0, description="Commits per checkpoint; 0: none.")
     by: Literal["writer", "background"] = Field(
@@ -142,7 +142,7 @@ class CheckpointSection(Section):
 
 
 class ProtocolDocument(Section):
-    """Protocol file."""
+    """Content of a protocol file."""
 
     name: str | None = Field(None, description="Name of the protocol. Default: the file name.", min_length=1)
     client: str | None = Field(None, description="Name of the client in reports. Default: the name of the protocol.", min_length=1)
@@ -169,7 +169,7 @@ class ProtocolDocument(Section):
 
 
 def contradictions(document: ProtocolDocument) -> list[Problem]:
-    """Return the keys of a protocol that contradict each other, each with the reason."""
+    """Return a problem for each key of a protocol that contradicts another key or has no effect."""
     return [
         *_check_operations(document),
         *_check_commit(document),
@@ -186,12 +186,16 @@ def contradictions(document: ProtocolDocument) -> list[Problem]:
 
 
 def phases_of(document: ProtocolDocument) -> dict[str, list[StepSection]]:
-    """Return the steps of each phase by their key in the file."""
+    """Return the steps of each phase, by the key of the phase in the file."""
     return {**{phase: getattr(document, phase) for phase in STEP_PHASES}, "checkpoints.steps": document.checkpoints.steps}
 
 
 def discovering_step(document: ProtocolDocument, phase: str) -> int | None:
-    """Return the place of the first step of a phase that shows the current version: a marked step, or the default step."""
+    """Return the index of the first step of a phase whose response shows the current version.
+
+    In ``load`` and ``after_loss``, the default is the first step that can show the version. The index is None if there is no such
+    step.
+    """
     steps = phases_of(document)[phase]
     marked = [place for place, step in enumerate(steps) if step.discovers]
     if marked or phase not in ("load", "after_loss"):
@@ -304,7 +308,7 @@ def _check_step(
 def _check_roles(
     document: ProtocolDocument, phase: str, steps: list[StepSection], place: int, step: StepSection
 ) -> Iterator[Problem]:
-    """Check the effects of a step other than its requests."""
+    """Check the keys that give a step an effect other than its requests."""
     key = f"{phase}.{place}"
     if step.discovers and phase not in ("load", "attempt", "after_loss"):
         yield Problem(f"{key}.discovers", f"has no effect in {phase}: nothing is based on the version that it shows", True)

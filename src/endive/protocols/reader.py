@@ -1,6 +1,6 @@
-"""Reading of protocol files, built-in or user-defined.
+"""Read protocol files, built-in or custom.
 
-``commit_path = "delta-rs"`` names a built-in protocol, ``commit_path = "my_client.toml"`` a file.
+``commit_path = "delta-rs"`` selects a built-in protocol. ``commit_path = "my_client.toml"`` selects a file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PHASE_OF_KEY = {"checkpoints.steps": "checkpoint"}
 
 @dataclass(frozen=True)
 class ProtocolFile:
-    """Protocol with the record of its source, and its text."""
+    """Protocol with its source and the text of its file."""
 
     protocol: Protocol
     document: ProtocolDocument
@@ -35,13 +35,13 @@ class ProtocolFile:
 
     @property
     def date(self) -> str:
-        """Date of the source as text."""
+        """Date of the sources of the protocol as text."""
         date = self.document.date
         return date.isoformat() if isinstance(date, datetime.date) else date
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Keys of ``[transaction]`` that the protocol sets unless the configuration does."""
+        """Keys of ``[transaction]`` that the protocol sets, unless the configuration sets them."""
         retries = self.document.retries
         found: dict[str, Any] = {"retry": retries.limit, "retry_backoff": retries.backoff.model_dump(exclude_unset=True)}
         for name in ("total_timeout_ms", "operation_timeout_ms"):
@@ -51,7 +51,10 @@ class ProtocolFile:
 
     @property
     def content(self) -> dict[str, Any]:
-        """Keys that change results, for the identity of an experiment; names, sources and defaults are left out."""
+        """Keys of the protocol that change results.
+
+        The hash of an experiment contains these keys, but not names, sources and defaults.
+        """
         about = {"name", "client", "version", "source", "date", "status", "description"}
         tree = self.document.model_dump(mode="json", exclude=about, exclude_defaults=True)
         tree["operations"] = sorted(self.document.operations)
@@ -59,7 +62,7 @@ class ProtocolFile:
 
 
 def is_protocol(name: str) -> bool:
-    """Return whether a value of ``commit_path`` names a protocol: a file, or a built-in one."""
+    """Return whether a value of ``commit_path`` selects a protocol: a built-in protocol or a file."""
     return name.endswith(".toml") or name in builtin_names()
 
 
@@ -71,10 +74,10 @@ def builtin_names() -> tuple[str, ...]:
 
 
 def find_protocol(name: str) -> ProtocolFile:
-    """Return the built-in protocol with a name, or the protocol in the file at a path.
+    """Return the built-in protocol with this name, or the protocol in the file at this path.
 
     Raises:
-        ConfigError: If there is no such protocol, or its file is invalid; the message names every problem.
+        ConfigError: If there is no such protocol, or if its file is invalid. The message contains every problem.
     """
     if name.endswith(".toml"):
         return load_protocol(Path(name))
@@ -92,7 +95,11 @@ def _builtin(name: str) -> ProtocolFile:
 
 
 def load_protocol(path: Path) -> ProtocolFile:
-    """Load a protocol from a file. Raises ConfigError."""
+    """Read a protocol from a file.
+
+    Raises:
+        ConfigError: If the file is invalid.
+    """
     try:
         text = read_text(path)
     except UnreadableError as error:
@@ -102,7 +109,11 @@ def load_protocol(path: Path) -> ProtocolFile:
 
 @lru_cache(maxsize=64)
 def parse_protocol(text: str, where: str, name: str) -> ProtocolFile:
-    """Parse and check the text of a protocol file. Raises ConfigError with each key, its line and the reason."""
+    """Return the protocol that the text of a file describes.
+
+    Raises:
+        ConfigError: If the text is invalid. The message contains each key with its line and the reason.
+    """
     try:
         tree = parse_toml(text)
     except UnreadableError as error:
@@ -118,12 +129,12 @@ def parse_protocol(text: str, where: str, name: str) -> ProtocolFile:
 
 
 def describe(found: ProtocolFile) -> str:
-    """Return the content of a protocol as canonical text, for hashes."""
+    """Return the content of a protocol as canonical text, from which hashes are computed."""
     return json.dumps(found.content, sort_keys=True)
 
 
 def _with_lines(problems: list[Problem], text: str) -> list[Problem]:
-    """Add to each problem the line of its key in the file, if the key has one."""
+    """Return the problems with the line of their keys in the file, where a key has a line."""
     found = []
     for problem in problems:
         line = line_of(problem.key, text)
@@ -139,9 +150,9 @@ _HEADER = re.compile(r"\s*(\[\[?)\s*([\w.\"' -]+?)\s*\]\]?\s*(?:#.*)?$")
 
 
 def line_of(key: str, text: str) -> int | None:
-    """Return the line of a dotted key in the text of a TOML file; for a missing key, the line of its table.
+    """Return the line of a dotted key in the text of a TOML file, or the line of its table if the key is missing.
 
-    A key of several tables (``load``) has the line of the first table; a key of a missing table has no line.
+    For an array of tables such as ``load``, the line is that of the first table. A key of a missing table has no line.
     """
     repeated: dict[str, int] = {}
     table, found, length = "", None, 0

@@ -1,4 +1,4 @@
-"""Workloads: tables, arrivals, and the selection of operations, tables and partitions."""
+"""Define workloads: tables, arrivals, and the selection of operations, tables and partitions."""
 
 from endive.workload.arrivals import ARRIVAL_KINDS as ARRIVAL_KINDS
 from endive.workload.arrivals import ArrivalKind as ArrivalKind

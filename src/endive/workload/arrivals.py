@@ -1,7 +1,9 @@
-"""Arrival kinds and arrival processes of workload classes.
+"""Define the kinds of arrivals of workload classes.
 
-A record of ``ARRIVAL_KINDS`` has the key of ``[workload.NAME]``, the arrival process, the label in reports and the controls of the
-live page. An arrival process has the code of its implementation in the compiled engine.
+A record of ``ARRIVAL_KINDS`` contains the key of ``[workload.NAME]``, the arrival process, the label in reports and the controls of
+the live page.
+
+A source submits the transactions of a class, or of one writer of a class.
 """
 
 from __future__ import annotations
@@ -23,13 +25,16 @@ if TYPE_CHECKING:
 
 Phase = Literal["random", "aligned", "staggered"]
 OPEN, PERIODIC, CLOSED, SCHEDULED, TRACED = range(5)
-"""Codes of the processes in the compiled engine."""
+"""Codes of the arrival processes in the compiled engine."""
 _LEAST_INTERVAL_MS = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """Transaction of a trace. Fields that are None are drawn from the distributions of the class."""
+    """Transaction of a trace.
+
+    If a field is None, the simulation draws its value from the distributions of the class.
+    """
 
     time_ms: float
     operation: type[Transaction] | None = None
@@ -40,65 +45,71 @@ class Submission:
 
 
 class Arrivals(ABC):
-    """Arrival process of a class."""
+    """Arrival process of a workload class."""
 
     code: ClassVar[int]
-    """Code of the process in the compiled engine."""
+    """Code of the arrival process in the compiled engine."""
     waits: ClassVar[bool] = False
-    """True if a source submits only after its previous transaction has ended."""
+    """True if a source submits a transaction only after its previous transaction has ended."""
     paced: ClassVar[bool] = False
-    """True if a source submits at scheduled times, one transaction at a time; a late start replaces a missed time."""
+    """True if a source submits at scheduled times, one transaction at a time. After a missed time, the source starts late."""
     is_steady: ClassVar[bool] = True
-    """True if the process does not change during a run."""
+    """True if the rate of arrivals does not change during a run."""
 
     @property
     @abstractmethod
     def interval(self) -> LatencyDistribution:
-        """Distribution of the time between submissions of one source, or of the think time if it waits."""
+        """Distribution of the time between two submissions of a source, or of the think time in a closed loop."""
 
     @property
     def numbered_writers(self) -> int:
-        """Number of writers that are numbered in the results; 0 if submissions have no writer."""
+        """Number of writers that have a number in the results; 0 if submissions have no writer."""
         return 0
 
     @property
     def period_ms(self) -> float | None:
-        """Interval of a periodic process, otherwise None."""
+        """Interval of a periodic process in ms, otherwise None."""
         return None
 
     @property
     def flat_steps(self) -> tuple[float, ...]:
-        """Steps of a varying rate, as required by ``arithmetic.costs.scheduled_delay_ms``."""
+        """Start times and rates of a varying rate, as ``arithmetic.costs.scheduled_delay_ms`` takes them."""
         return ()
 
     @property
     def traced(self) -> Sequence[Submission]:
-        """Submissions of a trace, otherwise empty."""
+        """Submissions of a trace; empty for other processes."""
         return ()
 
     def first_ms(self, class_key: int, writer: int) -> float:
-        """Return the start of a source, in milliseconds after the start of its class."""
+        """Return the time from the start of the class to the start of a source, in ms."""
         return 0.0
 
     def delay_ms(self, now_ms: float, ordinal: int, start_ms: float, rng: RandomSource) -> float:
-        """Return the time from ``now_ms`` to the next submission; infinite if there is none.
+        """Return the time from ``now_ms`` to the next submission, in ms. The time is infinite after the last submission.
 
         Args:
-            now_ms: Time of the last submission, or of its end if the source waits; 0 before the first.
+            now_ms: Time of the last submission, or its end in a closed loop; 0 before the first submission.
             ordinal: Number of submissions so far.
             start_ms: Time at which the source starts.
-            rng: Stream of the next transaction.
-
+            rng: Random stream of the next transaction.
         """
         delay = self.interval.sample(rng)
         return delay if ordinal else start_ms + delay
 
     def traced_ms(self, ordinal: int) -> float | None:
-        """Return the time of a submission of a trace (infinite after the last), or None for other processes."""
+        """Return the time of a submission of a trace, in ms. The time is infinite after the last submission.
+
+        Returns:
+            None for other processes.
+        """
         return None
 
     def submissions_per_ms(self, mean_ms: Callable[[LatencyDistribution], float], job_ms: float) -> float:
-        """Return the stationary rate of submissions. In a closed loop, transactions take ``job_ms``."""
+        """Return the mean number of submissions per millisecond.
+
+        In a closed loop, the rate depends on ``job_ms``, the mean duration of a transaction.
+        """
         return self.expected_submissions(1.0)
 
     @abstractmethod
@@ -113,18 +124,18 @@ class Arrivals(ABC):
 
 @dataclass(frozen=True)
 class OpenArrivals(Arrivals):
-    """Open arrivals with independent intervals; the first arrival is after the first interval."""
+    """Open arrivals with independent intervals. The first arrival comes after the first interval."""
 
     code = OPEN
     inter_arrival: LatencyDistribution
 
     @property
     def interval(self) -> LatencyDistribution:
-        """Distribution of the time between arrivals."""
+        """Distribution of the time between two arrivals."""
         return self.inter_arrival
 
     def submissions_per_ms(self, mean_ms: Callable[[LatencyDistribution], float], job_ms: float) -> float:
-        """Return the rate of arrivals."""
+        """Return the mean number of arrivals per millisecond."""
         mean = mean_ms(self.inter_arrival)
         return 1.0 / mean if mean > 0.0 else 0.0
 
@@ -135,7 +146,7 @@ class OpenArrivals(Arrivals):
 
 @dataclass(frozen=True)
 class PeriodicArrivals(Arrivals):
-    """Arrivals of one transaction at phase, phase + interval, phase + 2 x interval, ..."""
+    """Periodic arrivals of one transaction at phase, phase + interval, phase + 2 x interval and so on."""
 
     code = PERIODIC
     interval_ms: float
@@ -143,20 +154,20 @@ class PeriodicArrivals(Arrivals):
 
     @property
     def interval(self) -> LatencyDistribution:
-        """Constant interval."""
+        """Constant time between two arrivals."""
         return FixedLatency(self.interval_ms)
 
     @property
     def period_ms(self) -> float:
-        """Interval in milliseconds."""
+        """Interval in ms."""
         return self.interval_ms
 
     def first_ms(self, class_key: int, writer: int) -> float:
-        """Return the phase."""
+        """Return the phase in ms."""
         return self.phase_ms
 
     def delay_ms(self, now_ms: float, ordinal: int, start_ms: float, rng: RandomSource) -> float:
-        """Return the time from ``now_ms`` to the next submission."""
+        """Return the time from ``now_ms`` to the next submission, in ms."""
         return self.interval_ms if ordinal else start_ms
 
     def expected_submissions(self, duration_ms: float) -> float:
@@ -166,12 +177,13 @@ class PeriodicArrivals(Arrivals):
 
 @dataclass(frozen=True)
 class WriterArrivals(Arrivals):
-    """Writers that each submit once per interval.
+    """Writers that each submit one transaction per interval.
 
-    ``phase`` is the time of submission within the interval: ``aligned`` for all at its start, ``staggered`` for evenly spaced,
-    ``random`` for independent uniform phases. A writer runs one transaction at a time. If its previous transaction has not ended at
-    a scheduled time, that time is missed: the writer starts once when the transaction ends, and continues with its next scheduled
-    time.
+    ``phase`` determines the first submission of each writer. With ``aligned``, all writers submit at the start of the interval.
+    With ``staggered``, the writers are evenly spaced. With ``random``, each writer has an independent uniform phase.
+
+    A writer runs one transaction at a time. If a transaction has not ended at the next scheduled time of its writer, the writer
+    misses that time. The writer then starts once when the transaction ends, and continues at its next scheduled time.
     """
 
     code = PERIODIC
@@ -192,11 +204,11 @@ class WriterArrivals(Arrivals):
 
     @property
     def period_ms(self) -> float:
-        """Interval of one writer in milliseconds."""
+        """Interval of one writer in ms."""
         return self.interval_ms
 
     def first_ms(self, class_key: int, writer: int) -> float:
-        """Return the phase of a writer."""
+        """Return the phase of a writer in ms."""
         if self.phase == "aligned":
             return 0.0
         if self.phase == "staggered":
@@ -204,11 +216,14 @@ class WriterArrivals(Arrivals):
         return self.interval_ms * transaction_streams(class_key, writer, 0).stream(Purpose.PHASE).random_sample()
 
     def delay_ms(self, now_ms: float, ordinal: int, start_ms: float, rng: RandomSource) -> float:
-        """Return the time from ``now_ms`` to the next submission."""
+        """Return the time from ``now_ms`` to the next submission of the writer, in ms."""
         return self.interval_ms if ordinal else start_ms
 
     def submissions_per_ms(self, mean_ms: Callable[[LatencyDistribution], float], job_ms: float) -> float:
-        """Return the rate of submissions. A writer whose transactions take longer than its interval runs them back to back."""
+        """Return the mean number of submissions per millisecond.
+
+        A writer whose transactions take longer than the interval starts each transaction when the previous one ends.
+        """
         return self.writers / max(self.interval_ms, job_ms)
 
     def expected_submissions(self, duration_ms: float) -> float:
@@ -218,15 +233,15 @@ class WriterArrivals(Arrivals):
 
 @dataclass
 class SlotCounters:
-    """Counters of the scheduled times (slots) of periodic writers."""
+    """Counter of the scheduled times that periodic writers missed."""
 
     slots_missed: int = 0
-    """Number of scheduled times at which the writer's previous transaction had not ended."""
+    """Number of scheduled times at which the previous transaction of the writer had not ended."""
 
 
 @dataclass(frozen=True)
 class ClosedArrivals(Arrivals):
-    """Closed loop: each client thinks, submits a transaction, and waits for its end."""
+    """Closed loop. Each client thinks, submits a transaction, and waits until the transaction ends."""
 
     code = CLOSED
     waits = True
@@ -244,12 +259,12 @@ class ClosedArrivals(Arrivals):
         return self.clients
 
     def submissions_per_ms(self, mean_ms: Callable[[LatencyDistribution], float], job_ms: float) -> float:
-        """Return the rate if transactions take ``job_ms``."""
+        """Return the mean number of submissions per millisecond, if transactions take ``job_ms``."""
         cycle_ms = mean_ms(self.think_time) + job_ms
         return self.clients / cycle_ms if cycle_ms > 0.0 else float(self.clients)
 
     def expected_submissions(self, duration_ms: float) -> float:
-        """Raise TypeError: the number depends on the latency of transactions."""
+        """Raise TypeError, because the number of submissions depends on the latency of transactions."""
         raise TypeError("the number of submissions of a closed loop depends on the latency of transactions")
 
 
@@ -271,16 +286,16 @@ class ScheduledArrivals(Arrivals):
 
     @property
     def interval(self) -> LatencyDistribution:
-        """Distribution of the time between arrivals at rate 1."""
+        """Distribution of the time between two arrivals at rate 1."""
         return _UNIT
 
     @cached_property
     def flat_steps(self) -> tuple[float, ...]:
-        """Alternating start times and rates per ms: start, rate, start, rate, ..."""
+        """Start times in ms and rates per ms, alternating: start, rate, start, rate and so on."""
         return tuple(number for start_ms, per_s in self.steps for number in (start_ms, per_s / 1000.0))
 
     def delay_ms(self, now_ms: float, ordinal: int, start_ms: float, rng: RandomSource) -> float:
-        """Return the time from ``now_ms`` to the next submission; infinite if the rate stays 0."""
+        """Return the time from ``now_ms`` to the next submission, in ms. The time is infinite if the rate stays 0."""
         return scheduled_delay_ms(now_ms, _UNIT.sample(rng), self.flat_steps, len(self.steps))
 
     def expected_submissions(self, duration_ms: float) -> float:
@@ -294,7 +309,7 @@ class ScheduledArrivals(Arrivals):
 
 @dataclass(frozen=True)
 class TraceArrivals(Arrivals):
-    """Replay of the submissions of a trace, in order of time."""
+    """Replay of the submissions of a trace in order of time."""
 
     code = TRACED
     is_steady = False
@@ -307,7 +322,7 @@ class TraceArrivals(Arrivals):
 
     @property
     def interval(self) -> LatencyDistribution:
-        """Unused interval: every submission of a trace has a time."""
+        """Distribution that no submission uses, because a trace contains the time of every submission."""
         return _UNIT
 
     @property
@@ -316,11 +331,11 @@ class TraceArrivals(Arrivals):
         return self.submissions
 
     def delay_ms(self, now_ms: float, ordinal: int, start_ms: float, rng: RandomSource) -> float:
-        """Return the time from ``now_ms`` to the next submission; infinite after the last."""
+        """Return the time from ``now_ms`` to the next submission, in ms. The time is infinite after the last submission."""
         return self.traced_ms(ordinal) - now_ms
 
     def traced_ms(self, ordinal: int) -> float:
-        """Return the time of a submission; infinite after the last."""
+        """Return the time of a submission in ms. The time is infinite after the last submission."""
         return self.submissions[ordinal].time_ms if ordinal < len(self.submissions) else math.inf
 
     def expected_submissions(self, duration_ms: float) -> float:
@@ -333,7 +348,10 @@ _QUANTILES = 64
 
 
 def mean_ms(distribution: LatencyDistribution) -> float:
-    """Estimate the mean of a distribution in milliseconds from its quantiles; 1 s for custom distributions."""
+    """Estimate the mean of a distribution from its quantiles, in ms.
+
+    The estimate is 1 s for a custom distribution, which has no quantiles.
+    """
     if not isinstance(distribution, QuantileDistribution):
         return 1000.0
     return distribution.mean_of_quantiles_ms(_QUANTILES)
@@ -344,20 +362,20 @@ Quantity = Literal["rate", "interval", "count"]
 
 @dataclass(frozen=True, slots=True)
 class ArrivalNumber:
-    """Numeric key of an arrival kind."""
+    """Numeric key of a kind of arrivals."""
 
     path: str
-    """Dotted key within the class; ``*`` matches each item of a list."""
+    """Key within the section of the class, with dots. ``*`` stands for each item of a list."""
     quantity: Quantity
     label: str = ""
-    """Label of the control on the live page; empty if there is no control."""
+    """Label of the control on the live page. The page has no control for a key without a label."""
     sets_load: bool = True
-    """True if scaling the load scales this key."""
+    """True if a change of the load changes the value of this key."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrivalKind:
-    """Arrival kind of a class."""
+    """Kind of arrivals of a workload class."""
 
     key: str
     """Key of ``[workload.NAME]`` that selects the kind."""
@@ -366,11 +384,11 @@ class ArrivalKind:
     """Name of the kind in reports and on the live page."""
     numbers: tuple[ArrivalNumber, ...] = ()
     companions: tuple[str, ...] = ()
-    """Further keys that are valid only together with ``key``."""
+    """Other keys that are valid only together with ``key``."""
     example: Mapping[str, Any] = field(default_factory=dict)
-    """Initial keys on the live page; empty if the page does not offer the kind."""
+    """Initial keys on the live page. The page does not offer a kind without an example."""
     has_own_times: bool = False
-    """True if the kind defines the start and the end, which excludes ``start_ms`` and ``end_ms``."""
+    """True if the kind defines its start and end. The keys ``start_ms`` and ``end_ms`` are then invalid."""
 
 
 RATE = ArrivalKind(
@@ -416,9 +434,9 @@ TRACE = ArrivalKind("trace", TraceArrivals, "trace file", has_own_times=True)
 ARRIVAL_KINDS: Mapping[str, ArrivalKind] = MappingProxyType(
     {kind.key: kind for kind in (RATE, INTER_ARRIVAL, PERIODIC_JOB, CLOSED_LOOP, WRITERS, SCHEDULE, TRACE)}
 )
-"""Arrival kinds by key; a class has at most one of them."""
+"""Kinds of arrivals, by key. A workload class has at most one of these keys."""
 
 
 def kind_of(section: Mapping[str, Any]) -> ArrivalKind | None:
-    """Return the arrival kind selected by the keys of a class, or None."""
+    """Return the kind of arrivals that the keys of a class select, or None."""
     return next((kind for key, kind in ARRIVAL_KINDS.items() if section.get(key) is not None), None)

@@ -27,9 +27,10 @@ _LONG_TAIL_ALPHA = 1.0
 
 
 def assign_groups(num_tables: int, num_groups: int, sizes: GroupSizes, seed: int) -> tuple[int, ...]:
-    """Assign each table to a group; ``sizes`` determines the group sizes, ``seed`` the members.
+    """Assign each table to a table group. ``seed`` determines the tables of each group.
 
-    Sizes of ``uniform`` groups differ by at most one table; sizes of ``longtail`` groups are proportional to 1/rank, at least 1.
+    With ``sizes`` = ``uniform``, the sizes of two groups differ by at most one table. With ``longtail``, the sizes are proportional
+    to 1/rank, and at least 1.
     """
     if not 1 <= num_groups <= num_tables:
         raise ValueError(f"num_groups is {num_groups}, but must be from 1 to {num_tables}, the number of tables")
@@ -47,7 +48,7 @@ def assign_groups(num_tables: int, num_groups: int, sizes: GroupSizes, seed: int
 
 
 def group_sizes(num_tables: int, num_groups: int, sizes: GroupSizes) -> list[int]:
-    """Return the number of tables of each group, the largest first."""
+    """Return the number of tables in each table group, in descending order."""
     weights = [1.0 if sizes == "uniform" else 1.0 / rank**_LONG_TAIL_ALPHA for rank in range(1, num_groups + 1)]
     spare = num_tables - num_groups
     total = sum(weights)
@@ -60,12 +61,15 @@ def group_sizes(num_tables: int, num_groups: int, sizes: GroupSizes) -> list[int
 
 
 Selection = tuple[frozenset[int], frozenset[int]]
-"""Items that are read, and the subset that is written."""
+"""Selected items, and the subset of them that the transaction writes."""
 
 
 @cache
 def zipf_cumulative(total: int, alpha: float) -> tuple[float, ...]:
-    """Return the sums of the first i weights 1/k^alpha for i from 0 to ``total``; an alpha of 0 is uniform."""
+    """Return the cumulative weights of a Zipf distribution: the sum of 1/k^alpha for k from 1 to i, for i from 0 to ``total``.
+
+    An alpha of 0 gives the uniform distribution.
+    """
     sums = [0.0]
     for k in range(1, total + 1):
         sums.append(sums[-1] + 1.0 / float(k) ** alpha)
@@ -73,29 +77,33 @@ def zipf_cumulative(total: int, alpha: float) -> tuple[float, ...]:
 
 
 def check_alpha(alpha: float) -> None:
-    """Raise ValueError if an exponent of a Zipf distribution is negative or not finite."""
+    """Check the exponent of a Zipf distribution.
+
+    Raises:
+        ValueError: If the exponent is negative or not finite.
+    """
     if not 0.0 <= alpha < math.inf:
         raise ValueError(f"alpha is {alpha}, but must be a finite number of at least 0")
 
 
 class TableSelector(ABC):
-    """Selection of tables. Subclass it for a custom access pattern."""
+    """Rule that selects the tables of a transaction. Subclass it for a custom access pattern."""
 
     @abstractmethod
     def select(self, n_tables: int, total_tables: int, rng: RandomSource) -> Selection:
-        """Return the tables read and the tables written, as numbers below ``total_tables``."""
+        """Return the tables that a transaction reads and the tables that it writes, as numbers below ``total_tables``."""
 
 
 class PartitionSelector(ABC):
-    """Selection of partitions of a table. Subclass it for a custom access pattern."""
+    """Rule that selects the partitions of a transaction. Subclass it for a custom access pattern."""
 
     @abstractmethod
     def select(self, n_partitions: int, total_partitions: int, rng: RandomSource) -> Selection:
-        """Return the partitions read and the partitions written, as numbers below ``total_partitions``."""
+        """Return the partitions that a transaction reads and those that it writes, as numbers below ``total_partitions``."""
 
 
 class WeightedSelector:
-    """Zipf selection: item k (from 1) has weight 1/k^alpha. The first picks are written."""
+    """Zipf selection without replacement: item k (from 1) has weight 1/k^alpha. The transaction writes the items selected first."""
 
     def __init__(self, alpha: float = 1.5, write_fraction: float = 1.0) -> None:
         if not 0.0 < write_fraction <= 1.0:
@@ -105,12 +113,18 @@ class WeightedSelector:
         self.write_fraction = write_fraction
 
     def pick_some(self, n: int, total: int, rng: RandomSource) -> Selection:
-        """Return ``n`` of ``total`` items (all items if ``n`` is larger), and the written subset."""
+        """Return ``n`` of ``total`` items, and the subset that the transaction writes.
+
+        If ``n`` exceeds ``total``, the method returns all items.
+        """
         picks = self.picks(n, total, rng)
         return frozenset(picks), frozenset(picks[: written_count(len(picks), self.write_fraction)])
 
     def picks(self, n: int, total: int, rng: RandomSource) -> list[int]:
-        """Return ``n`` of ``total`` items (all items if ``n`` is larger), in the order of the draws."""
+        """Return ``n`` of ``total`` items in the order of their selection.
+
+        If ``n`` exceeds ``total``, the method returns all items.
+        """
         cumulative = zipf_cumulative(total, self.alpha)
         count = min(n, total)
         chosen, before = [0] * count, [0.0] * count
@@ -123,7 +137,7 @@ class WeightedSelector:
 
 
 def written_count(n: int, write_fraction: float) -> int:
-    """Return the number of written items among ``n``: the rounded fraction of ``n``, at least 1."""
+    """Return the number of items that a transaction writes if it selects ``n`` items: the rounded fraction, but at least 1."""
     return max(1, int(n * write_fraction + 0.5))
 
 
@@ -131,7 +145,7 @@ class ZipfTableSelector(WeightedSelector, TableSelector):
     """Zipf selection of tables: table k has weight 1/k^alpha."""
 
     def select(self, n_tables: int, total_tables: int, rng: RandomSource) -> Selection:
-        """Return the tables read and the tables written."""
+        """Return the tables that a transaction reads and the tables that it writes."""
         return self.pick_some(n_tables, total_tables, rng)
 
 
@@ -146,7 +160,7 @@ class ZipfPartitionSelector(WeightedSelector, PartitionSelector):
     """Zipf selection of partitions: partition k has weight 1/k^alpha."""
 
     def select(self, n_partitions: int, total_partitions: int, rng: RandomSource) -> Selection:
-        """Return the partitions read and the partitions written."""
+        """Return the partitions that a transaction reads and the partitions that it writes."""
         return self.pick_some(n_partitions, total_partitions, rng)
 
 
@@ -159,12 +173,16 @@ class UniformPartitionSelector(ZipfPartitionSelector):
 
 DEFAULT_CLASS = "default"
 ALL_CLASSES = "all"
-"""Reserved name of the totals over all classes."""
+"""Name of the totals over all classes. No workload class can have this name."""
 
 
 @dataclass(frozen=True)
 class ZipfCount:
-    """Zipf-distributed number of tables: k has weight 1/k^alpha. Raises ValueError if alpha is negative or not finite."""
+    """Zipf-distributed number of tables: the number k has weight 1/k^alpha.
+
+    Raises:
+        ValueError: If alpha is negative or not finite.
+    """
 
     alpha: float
 
@@ -174,11 +192,12 @@ class ZipfCount:
 
 @dataclass(frozen=True)
 class WorkloadClass:
-    """Stream of similar transactions.
+    """Workload class: transactions with the same arrivals, operations and settings.
 
-    ``operations`` maps operations to weights. ``tables`` and ``partition_range`` (first, end) restrict the class; None for no
-    restriction. If ``partitions_per_txn`` is None, partitions are not tracked and any change of the table overlaps; a fractional
-    number is a mean. ``max_retries``, ``policy`` and ``conflict_detector`` default to the settings of the run.
+    ``operations`` maps operations to weights. ``tables`` and ``partition_range`` (first, end) restrict the tables and partitions of
+    the class. If they are None, the class has no restriction. ``partitions_per_txn`` is the mean number of partitions that a
+    transaction writes in each table. If it is None, transactions do not track partitions, and any change of a table overlaps.
+    ``max_retries``, ``policy`` and ``conflict_detector`` default to the settings of the run.
     """
 
     name: str
@@ -198,11 +217,11 @@ class WorkloadClass:
     settings: OperationSettings | None = None
     """Settings that determine the costs of the operations."""
     start_ms: float = 0.0
-    """Start of the class; times of its arrivals are relative to it."""
+    """Start of the class in ms. The times of its arrivals are relative to this start."""
     end_ms: float = math.inf
-    """End of submissions."""
+    """Time after which the class submits no transactions, in ms."""
     committer: CommitterSettings | None = None
-    """Committer of the writers' file batches, or None if writers commit themselves."""
+    """Settings of the committer to which the writers hand off file batches. None if the writers commit themselves."""
 
     def __post_init__(self) -> None:
         if self.name == ALL_CLASSES:

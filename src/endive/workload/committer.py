@@ -1,7 +1,7 @@
-"""Committer: one client that commits the file batches of all writers of a class, one commit at a time.
+"""Define the committer, a client that commits the file batches of all writers of a class, one commit at a time.
 
-The committer owns the queue of uncommitted file batches and the earliest time of the next commit. An engine notifies it of events
-and queries that time. docs/explanation/services.md describes the rules and the order of events.
+The committer holds the queue of uncommitted file batches and the earliest time of the next commit. An engine reports events to the
+committer and asks for that time. docs/explanation/services.md describes the rules and the order of events.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ COMMIT_ROUNDS: tuple[CommitRound, ...] = get_args(CommitRound)
 class CommitterSettings:
     """Settings of a committer.
 
-    With the round ``queue``, a commit starts when file batches are queued and the interval has elapsed. With ``all_writers``, the
-    first job after the end of a round opens the next round. The round ends when every writer has delivered the file batch of a job
-    of the round, or after ``timeout_ms``. The commit then takes all queued file batches, including late ones of earlier rounds.
+    With the rule ``queue``, a commit starts when file batches are queued and the interval has elapsed.
 
-    ``interval_ms`` is the time from the start of one commit to the start of the next; a commit starts earlier if ``max_batch`` file
-    batches are queued (0: no limit). ``max_in_flight`` is the maximum number of uncommitted file batches of a writer; the default
-    is 1 in a closed loop, otherwise unlimited.
+    With the rule ``all_writers``, commits follow rounds. The first job that starts after the end of a round opens the next round. A
+    round ends when every writer has handed off the file batch of a job of the round, or after ``timeout_ms``. The commit then takes
+    all queued file batches, including late file batches of earlier rounds.
+
+    ``interval_ms`` is the time from the start of one commit to the start of the next. A commit starts earlier if ``max_batch`` file
+    batches are queued (0: no limit). ``max_in_flight`` is the maximum number of uncommitted file batches of a writer. The default
+    is 1 in a closed loop, otherwise there is no limit.
     """
 
     interval_ms: float = 0.0
@@ -50,19 +52,23 @@ class CommitterSettings:
 
 @dataclass
 class HandOverCounters:
-    """Counters of file batches. Those neither committed nor aborted were queued or in flight at the end of the run."""
+    """Counters of file batches.
+
+    The difference between the file batches handed off and those committed or aborted is the number that was queued or in a commit
+    at the end of the run.
+    """
 
     handovers_begun: int = 0
-    """Number of jobs that started."""
+    """Number of jobs that started to collect a file batch."""
     handovers_made: int = 0
     """Number of jobs that finished and handed off their file batch."""
     handovers_committed: int = 0
     handovers_given_up: int = 0
-    """Number of file batches of commits that aborted after the end of arrivals, in a run with ``drain``."""
+    """Number of file batches whose commit aborted after the end of arrivals, in a run with ``drain``."""
 
 
 class Committer:
-    """Queue of file batches of one class, and its current commit."""
+    """Queue of the file batches of one class, and the current commit of these file batches."""
 
     def __init__(
         self, settings: CommitterSettings, start_ms: float, writers: Sequence[Source] = (), end_ms: float = math.inf
@@ -73,11 +79,11 @@ class Committer:
         self._round = 0
         self._delivered = 0
         self._deadline_ms = math.inf
-        """Deadline of the open round; infinite if no round is open."""
+        """Deadline of the open round. The time is infinite if no round is open."""
         self._ready = False
         """True if a round has ended and its file batches are queued."""
         self.under_way = 0
-        """Number of file batches in the current commit, which are at the head of the queue; 0 if there is no commit."""
+        """Number of file batches in the current commit, which are first in the queue; 0 if no commit is in progress."""
         self._queue: deque[tuple[float, Source, float]] = deque()
         self._next_ms = start_ms + settings.interval_ms
 
@@ -89,7 +95,7 @@ class Committer:
             self._delivered += 1
 
     def open_round(self, writer: Source, now_ms: float) -> None:
-        """Assign a job that starts now to the open round, or to a new round."""
+        """Assign a job that starts now to the open round. If no round is open, open a round."""
         if self.settings.timeout_ms is None:
             return
         if self._deadline_ms == math.inf:
@@ -98,9 +104,12 @@ class Committer:
         writer.round = self._round
 
     def close_round(self, now_ms: float) -> list[Source]:
-        """Close the open round if every writer has delivered, or at its deadline; return the writers that may start again.
+        """Close the open round if every writer has handed off a file batch, or at its deadline.
 
-        During a commit only the last delivery closes a round: the deadline is checked after the commit.
+        The committer does not check the deadline during a commit, but after it.
+
+        Returns:
+            The writers that can start again.
         """
         complete = 0 < len(self._writers) == self._delivered
         if not complete and (self.under_way or now_ms < self._deadline_ms):
@@ -113,7 +122,10 @@ class Committer:
         return delivered
 
     def delay_ms(self, now_ms: float) -> float | None:
-        """Return the time until the next commit may start or the open round ends, or None if this time depends on other events."""
+        """Return the time until the next commit may start or the open round ends, in ms.
+
+        The method returns None if this time depends on other events.
+        """
         waiting = len(self._queue)
         if self.under_way:
             return None
@@ -129,7 +141,7 @@ class Committer:
         return max(self._next_ms - now_ms, 0.0)
 
     def begin(self, now_ms: float) -> Batch:
-        """Start a commit of the queued file batches, at most ``max_batch``."""
+        """Start a commit of at most ``max_batch`` queued file batches."""
         waiting, most = len(self._queue), self.settings.max_batch
         self.under_way = min(waiting, most) if most else waiting
         self._next_ms = now_ms + self.settings.interval_ms
@@ -142,6 +154,9 @@ class Committer:
         return Batch(self.under_way, waited_ms, now_ms - self._queue[0][0], data_start_ms)
 
     def end(self, *, remove: bool) -> list[Source]:
-        """End the current commit; with ``remove``, remove its file batches from the queue and return their writers in order."""
+        """End the current commit.
+
+        With ``remove``, the method removes its file batches from the queue and returns their writers in order.
+        """
         batch, self.under_way = self.under_way, 0
         return [self._queue.popleft()[1] for _ in range(batch)] if remove else []

@@ -1,7 +1,7 @@
-"""Workload: tables, classes, and the transactions that they submit.
+"""Define the workload of a run: tables, classes, and the transactions that they submit.
 
-A configuration and a seed determine the sources, one per class or per writer of a class. A source creates transactions in sequence.
-Each transaction depends only on the seed, the class, the writer and its ordinal.
+A configuration and a seed determine the sources. A source submits the transactions of a class, or of one writer of a class, in
+sequence. Each transaction depends only on the seed, the class, the writer and its ordinal.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ from endive.workload.classes import (
 
 @dataclass(frozen=True)
 class WorkloadConfig:
-    """Tables, table groups and classes. Without ``classes``, the other fields describe a single class."""
+    """Tables, table groups and workload classes.
+
+    Without ``classes``, the other fields describe a single class.
+    """
 
     inter_arrival: LatencyDistribution | None = None
     runtime: LatencyDistribution | None = None
@@ -67,7 +70,7 @@ class WorkloadConfig:
     classes: tuple[WorkloadClass, ...] = field(default=(), kw_only=True)
     table_groups: tuple[int, ...] | None = field(default=None, kw_only=True)
     spans_groups: bool = field(default=False, kw_only=True)
-    """True if a transaction may span table groups, which requires a catalog with atomic commits across groups."""
+    """True if a transaction can write tables of several table groups. The catalog must then commit atomically across groups."""
 
     def __post_init__(self) -> None:
         if self.num_tables < 1 or len(self.partitions_per_table) != self.num_tables:
@@ -91,7 +94,7 @@ class WorkloadConfig:
 
     @cached_property
     def workload_classes(self) -> tuple[WorkloadClass, ...]:
-        """Classes in order of their names, so that results do not depend on the order in a file."""
+        """Workload classes in order of their names. The results therefore do not depend on the order in the file."""
         if self.classes:
             return tuple(sorted(self.classes, key=lambda cls: cls.name))
         assert self.inter_arrival is not None
@@ -120,7 +123,10 @@ _DRAWN = arrivals.Submission(0.0)
 
 
 class Source:
-    """Source of transactions: a class, or one of its writers. ``rank`` orders arrivals at the same time."""
+    """Source of the transactions of a class, or of one of its writers.
+
+    ``rank`` orders arrivals of several sources at the same time.
+    """
 
     def __init__(self, config: WorkloadConfig, cls: WorkloadClass, key: int, client: int, rank: int) -> None:
         self.workload_class = cls
@@ -143,29 +149,29 @@ class Source:
         self.blocked = False
         """True while a closed-loop client waits because of too many uncommitted file batches."""
         self.running = False
-        """True while a paced writer runs a job; without a committer, until its transaction has ended."""
+        """True while a periodic writer runs a job. Without a committer, this lasts until its transaction ends."""
         self.job_end_ms = math.inf
-        """End of the writer's last job, if the class has a committer."""
+        """End of the last job of the writer, if the class has a committer."""
         self.late = False
-        """True if a paced writer has missed a scheduled time and has not started since."""
+        """True if a periodic writer has missed a scheduled time and has not started since then."""
         self.collected_ms = cls.start_ms
-        """Time up to which earlier transactions or jobs have collected the data of the source."""
+        """Time up to which earlier transactions or jobs of the source have collected data."""
         self._job_data_ms = cls.start_ms
         self.round = 0
-        """Committer round in which the last job started."""
+        """Committer round in which the last job of the writer started."""
         self.delivered = False
-        """True if the writer has delivered its file batch of the open round."""
+        """True if the writer has handed off its file batch of the open round."""
         self.due = False
-        """True if a late start is scheduled, at the current time."""
+        """True if the engine has scheduled a late start of the writer at the current time."""
 
     @property
     def key(self) -> int:
-        """Key of the random streams of its transactions."""
+        """Key of the random streams of the transactions of the source."""
         return derive(self._key, self._client)
 
     @property
     def closed(self) -> bool:
-        """True if the next arrival waits for the end of the current transaction."""
+        """True if the source submits its next transaction only after the current one has ended."""
         return self.workload_class.arrivals.waits
 
     @property
@@ -175,13 +181,18 @@ class Source:
 
     @property
     def is_free(self) -> bool:
-        """True if a paced writer may start: no running job, no file batch in the open round, few enough uncommitted batches."""
+        """True if a periodic writer may start a job.
+
+        The writer must not run a job, must not wait for the end of the open round, and must not have too many uncommitted file
+        batches.
+        """
         return not self.running and not self.delivered and not 0 < self.workload_class.most_uncommitted <= self.uncommitted
 
     def take_slot(self, now_ms: float, counters: arrivals.SlotCounters) -> bool:
-        """Return whether a paced writer starts at the current scheduled time; a busy writer misses it.
+        """Return whether a periodic writer starts at the current scheduled time. A busy writer misses the time.
 
-        If a late start is due now, or a job ends now, the writer is on time: those events come after arrivals.
+        A writer is on time if its late start is due now or its job ends now, because the engine processes these events after
+        arrivals.
         """
         if self.due or self.is_free:
             return not self.due
@@ -190,41 +201,42 @@ class Source:
         return False
 
     def next_delay_ms(self, now_ms: float = 0.0) -> float:
-        """Return the time from ``now_ms`` to the next submission; infinite if there is none.
+        """Return the time from ``now_ms`` to the next submission, in ms. The time is infinite after the last submission.
 
-        ``now_ms`` is the time of the last submission (in a closed loop: the end of the last transaction), 0 before the first.
+        ``now_ms`` is the time of the last submission, and 0 before the first. In a closed loop, it is the end of the last
+        transaction.
         """
         rng = self._streams.stream(Purpose.ARRIVAL)
         return self.workload_class.arrivals.delay_ms(now_ms, self.ordinal, self.first_ms, rng)
 
     def next_submit_ms(self, now_ms: float = 0.0) -> float:
-        """Return the time of the next submission; for a trace, exactly the time in the trace."""
+        """Return the time of the next submission in ms. The time of a trace is used without rounding."""
         traced_ms = self.workload_class.arrivals.traced_ms(self.ordinal)
         return now_ms + self.next_delay_ms(now_ms) if traced_ms is None else traced_ms
 
     @property
     def first_ms(self) -> float:
-        """Start of the source; a periodic source submits at that time."""
+        """Start of the source in ms. A periodic source submits its first transaction at this time."""
         cls = self.workload_class
         return cls.start_ms + cls.arrivals.first_ms(self._key, self._client)
 
     def collect(self, now_ms: float) -> None:
-        """Start a job that collects the data of a numbered writer since its previous job."""
+        """Start a job. The job of a numbered writer collects the data since the start of the previous job."""
         if self.writer >= 0:
             self._job_data_ms, self.collected_ms = self.collected_ms, now_ms
 
     def batch_start_ms(self, now_ms: float) -> float:
-        """Return the start of the data in a file batch that is handed off now.
+        """Return the start of the data in a file batch that the source hands off now, in ms.
 
-        It is the start of the writer's previous job. A source without numbered writers may run several jobs at a time; its data
-        starts at its previous handoff.
+        For a numbered writer, the data starts at the start of its previous job. A source without numbered writers can run several
+        jobs at a time. Its data starts at its previous handoff.
         """
         if self.writer < 0:
             self._job_data_ms, self.collected_ms = self.collected_ms, now_ms
         return self._job_data_ms
 
     def next_work_ms(self) -> float:
-        """Return the job duration of the writer's next file batch, and advance the source."""
+        """Return the duration of the job that collects the next file batch of the writer, and advance the source."""
         given, streams = self._given(), self._streams
         self._advance()
         return self.workload_class.runtime.sample(streams.stream(Purpose.RUNTIME)) if given.runtime_ms is None else given.runtime_ms
@@ -270,7 +282,7 @@ class Source:
         return txn, streams
 
     def equip(self, txn: Transaction, policy: CommitPolicy) -> None:
-        """Pass the state of the writer to its next transaction."""
+        """Pass the cached tables and the backoff state of the writer to its next transaction."""
         if policy.table_handle == "kept":
             known, txn.handles = self._known_versions, self._handles
             txn.known_versions = {table_id: known[table_id] for table_id in txn.tables_read if table_id in known}
@@ -278,7 +290,10 @@ class Source:
             txn.backoff_state_ms = policy.backoff.base_ms if self._backoff_state_ms is None else self._backoff_state_ms
 
     def learn(self, txn: Transaction, policy: CommitPolicy, committed: bool) -> None:
-        """Store the writer's state after a transaction. The version of a cached table never decreases."""
+        """Store the cached tables and the backoff state of the writer after a transaction.
+
+        The version of a cached table never decreases.
+        """
         ended = txn.lifecycle
         if ended is None:
             return
@@ -290,7 +305,7 @@ class Source:
             self._backoff_state_ms = state_after_commit_ms(state_ms, policy.backoff.base_ms) if committed else state_ms
 
     def _given(self) -> arrivals.Submission:
-        """Return the values of the trace for the next transaction."""
+        """Return the submission of the trace for the next transaction. Without a trace, all fields of the submission are None."""
         traced = self.workload_class.arrivals.traced
         return traced[self.ordinal] if traced else _DRAWN
 
@@ -304,14 +319,17 @@ class Source:
 
     @cached_property
     def _candidates_by_group(self) -> dict[int, list[int]]:
-        """Tables that the class may choose, by table group."""
+        """Tables that the class can select, by table group."""
         found: dict[int, list[int]] = {}
         for table in self._candidates:
             found.setdefault(self._config.groups[table], []).append(table)
         return found
 
     def _tables(self, rng: RandomSource) -> tuple[frozenset[int], frozenset[int]]:
-        """Select tables: the first among all tables of the class, the others within its table group."""
+        """Return the tables that a transaction reads and writes.
+
+        The first table is one of the class. The other tables belong to the same table group.
+        """
         cls, candidates = self.workload_class, self._candidates
         count = self._table_count(rng)
         if self._chooses_freely:
@@ -352,25 +370,28 @@ _NO_WORK = arrivals.Submission(0.0, runtime_ms=0.0)
 
 
 class CommitterSource(Source):
-    """Source of the commits of a committer, numbered after the last writer. Its transactions have no job."""
+    """Source of the commits of a committer. Its number follows that of the last writer, and its transactions have no job."""
 
     def _given(self) -> arrivals.Submission:
         return _NO_WORK
 
 
 class Workload:
-    """Workload of a run. Without a seed, a random one is chosen and stored in ``seed``."""
+    """Workload of a run.
+
+    Without a seed, the constructor chooses a random seed and stores it in ``seed``.
+    """
 
     def __init__(self, config: WorkloadConfig, seed: int | None = None) -> None:
         self.config = config
         self.seed = secrets.randbits(32) if seed is None else seed & MASK
 
     def reseeded(self, seed: int) -> Workload:
-        """Return the workload with another seed."""
+        """Return the same workload with another seed."""
         return Workload(self.config, seed)
 
     def sources(self) -> tuple[Source, ...]:
-        """Return new sources, in order of rank."""
+        """Return new sources in order of their ranks."""
         made: list[Source] = []
         for cls in self.config.workload_classes:
             key = class_key(self.seed, cls.name)
@@ -382,12 +403,12 @@ class Workload:
         return tuple(made)
 
     def generate(self) -> Generator[tuple[float, Transaction], None, None]:
-        """Yield each transaction with its delay in ms since the previous one.
+        """Yield each transaction with the time since the previous one, in ms.
 
-        The times of periodic writers assume that no scheduled time is missed.
+        The times assume that periodic writers miss no scheduled time.
 
         Raises:
-            ValueError: If a class is a closed loop or has a committer, so its submissions depend on a run.
+            ValueError: If a class is a closed loop or has a committer, because its submissions then depend on a run.
         """
         sources = self.sources()
         if any(source.closed for source in sources):

@@ -1,7 +1,7 @@
-"""Compile a kernel: specialise its functions for a set of features, and compile them together.
+"""Compile a kernel: specialize its functions for a set of features, and compile the functions together.
 
-``compile_object_code`` lowers the functions for the target of ``numba_target``, links them into one module and optimizes it once,
-with the entry points as its only exported functions. ``compile_plainly`` uses ``numba.njit`` for all of this.
+``compile_object_code`` lowers the functions to LLVM IR with the target of ``numba_target``, links them into one module and
+optimizes the module once. The module exports only the entry points. ``compile_plainly`` uses ``numba.njit`` for all of these steps.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _NATIVE_OPTIONS: dict[str, Any] = {
 _OPTIMISATION_LEVEL = 2
 
 Entry = tuple[Callable[..., Any], tuple[Any, ...]]
-"""Function that is called from outside the kernel, and the Numba types of its arguments."""
+"""Entry point of the kernel: a function, and the Numba types of its arguments."""
 
 
 class Specialiser:
-    """Cache of function copies in which features are constants and calls go to other copies.
+    """Cache of specialized copies of functions. In a copy, features are constants and calls go to other copies.
 
-    Kernels of a process share a copy if they agree on the features that the function and its callees refer to, because lowering
-    takes most of the compile time.
+    Two kernels of a process share a copy if they agree on the features that the function and its callees use. Lowering takes most
+    of the compile time, so shared copies save time.
     """
 
     def __init__(self, dispatcher: Callable[[Callable[..., Any], bool], Any]) -> None:
@@ -44,7 +44,7 @@ class Specialiser:
         self.copies: dict[tuple[FunctionType, frozenset[tuple[str, bool]]], Any] = {}
 
     def specialise(self, function: Any, constants: Mapping[str, bool]) -> Any:
-        """Return the dispatcher of a specialised copy of a function."""
+        """Return the dispatcher of the copy of a function for these features."""
         key = function, frozenset((name, constants[name]) for name in _reachable_names(function) if name in constants)
         if key not in self.copies:
             names = {name: self._value(name, value, constants) for name, value in _globals_of(function).items()}
@@ -62,7 +62,10 @@ class Specialiser:
 
 @cache
 def _globals_of(function: FunctionType) -> dict[str, Any]:
-    """Return the globals that a function refers to, with replaced functions substituted."""
+    """Return the globals that a function uses.
+
+    Functions of ``endive.arithmetic`` are replaced if ``features.REPLACED`` contains them.
+    """
     names = {each.argval for each in dis.get_instructions(function.__code__) if each.opname == "LOAD_GLOBAL"}
     values = {name: function.__globals__[name] for name in names if name in function.__globals__}
     return {name: REPLACED.get(value, value) if isinstance(value, FunctionType) else value for name, value in values.items()}
@@ -70,7 +73,7 @@ def _globals_of(function: FunctionType) -> dict[str, Any]:
 
 @cache
 def _reachable_names(function: FunctionType) -> frozenset[str]:
-    """Return the names of globals that a function or one of its callees refers to."""
+    """Return the names of the globals that a function or one of its callees uses."""
     reached, waiting, names = {function}, [function], set[str]()
     while waiting:
         used = _globals_of(waiting.pop())
@@ -82,7 +85,7 @@ def _reachable_names(function: FunctionType) -> frozenset[str]:
 
 
 def _is_compiled_with_caller(value: Any) -> bool:
-    """Return whether a function is compiled together with its callers."""
+    """Return whether a kernel contains the compiled function, as it contains all functions outside Numba and NumPy."""
     return isinstance(value, FunctionType) and value.__module__.partition(".")[0] not in ("numba", "numpy")
 
 
@@ -102,14 +105,14 @@ _plain = Specialiser(_plain_function)
 
 
 def compile_plainly(entries: Mapping[str, Entry], constants: Mapping[str, bool]) -> dict[str, Any]:
-    """Compile functions and their callees by ``numba.njit``; each function is compiled when it is first called."""
+    """Compile functions and their callees by ``numba.njit``. Each function is compiled when it is first called."""
     return {name: _plain.specialise(function, constants) for name, (function, _) in entries.items()}
 
 
 def compile_object_code(entries: Mapping[str, Entry], constants: Mapping[str, bool]) -> bytes:
-    """Compile functions and their callees to object code that exports the functions by the names in ``entries``.
+    """Compile functions and their callees to object code, which exports the functions under the names in ``entries``.
 
-    Each exported function is a C function that takes the address of its result, the address of an error, and its arguments; it
+    Each exported function is a C function. It takes the address of its result, the address of an error, and its arguments, and
     returns a status.
     """
     with global_compiler_lock:
@@ -118,7 +121,10 @@ def compile_object_code(entries: Mapping[str, Entry], constants: Mapping[str, bo
 
 
 def _link(entries: Mapping[str, tuple[Any, tuple[Any, ...]]]) -> Any:
-    """Link all functions into one module; rename entry points and make other functions private."""
+    """Link all functions into one module.
+
+    The entry points get the names in ``entries``, and other functions become private.
+    """
     from endive.simulation.compiled.native.numba_target import create_module
 
     modules: dict[int, Any] = {}
@@ -143,7 +149,7 @@ def _link(entries: Mapping[str, tuple[Any, tuple[Any, ...]]]) -> Any:
 
 
 def _emit(module: Any) -> bytes:
-    """Optimize a module and return its object code for this processor."""
+    """Optimize a module, and return its object code for the processor of this machine."""
     target = llvm.Target.from_triple(llvm.get_process_triple())
     features = llvm.get_host_cpu_features().flatten()
     machine = target.create_target_machine(llvm.get_host_cpu_name(), features, _OPTIMISATION_LEVEL, reloc="pic", codemodel="small")

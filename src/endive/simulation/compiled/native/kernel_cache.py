@@ -1,8 +1,8 @@
-"""Load kernels, from the user's cache directory if they were compiled before.
+"""Load compiled kernels from the cache directory of the user, and compile missing kernels.
 
-A kernel is a file of object code, identified by the source code, the processor and the features for which it was compiled. LLVM
-loads it without Numba. Files are written atomically: a kernel is first written under a temporary name. A lock ensures that no two
-processes compile the same kernel; the operating system releases the lock when a process is killed.
+A kernel is a file of object code. Its name identifies the source code, the processor and the features for which it was compiled.
+LLVM loads the file without Numba. Files are written atomically: a kernel is first written under a temporary name. A lock prevents
+two processes from compiling the same kernel. If a process is killed, the operating system releases its lock.
 """
 
 from __future__ import annotations
@@ -32,28 +32,31 @@ from endive.simulation.compiled.features import Features
 from endive.simulation.compiled.native import UNTESTED_RELEASE
 
 _SOURCES = ("arithmetic", "randomness.py", "simulation/compiled")
-"""Source files of kernels."""
+"""Source files that determine the kernels."""
 _NICENESS = 10
 
 log = logging.getLogger(__name__)
 
 
 class KernelError(Exception):
-    """Raised if a kernel cannot be linked: it is not object code for this processor, or refers to a missing symbol."""
+    """Raised if a kernel cannot be linked.
+
+    Either the file is not object code for this processor, or the code refers to a missing symbol.
+    """
 
 
 class Kernel(Protocol):
-    """Compiled kernel: two functions that operate on the record of a run, passed as an array of one record."""
+    """Compiled kernel with two functions. Each takes the record of a run as an array of one record."""
 
     def begin(self, run: Any) -> None:
         """Schedule the first arrival of each source."""
 
     def advance(self, run: Any, max_events: int) -> int:
-        """Process events until the kernel must return to its caller; return the reason as a code of ``run_state``."""
+        """Process events until the kernel must return to its caller, and return the reason as a code of ``run_state``."""
 
 
 class NativeKernel:
-    """Kernel loaded from object code."""
+    """Kernel that LLVM loads from object code."""
 
     def __init__(self, object_code: bytes) -> None:
         llvm.initialize_native_target()
@@ -68,7 +71,10 @@ class NativeKernel:
         self._advance = self._entry("advance", ctypes.c_int64)
 
     def _entry(self, name: str, *takes: Any) -> Any:
-        """Return a kernel function, which takes the addresses of its result, of an error and of the run, and other arguments."""
+        """Return a function of the kernel.
+
+        The function takes the addresses of its result, of an error and of the run, and then its other arguments.
+        """
         prototype = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, *takes)
         return prototype(self._library[name])
 
@@ -77,7 +83,7 @@ class NativeKernel:
         self._call(self._begin, run)
 
     def advance(self, run: Any, max_events: int) -> int:
-        """Process events until the kernel must return to its caller; return the reason as a code of ``run_state``."""
+        """Process events until the kernel must return to its caller, and return the reason as a code of ``run_state``."""
         return self._call(self._advance, run, max_events)
 
     @staticmethod
@@ -90,7 +96,7 @@ class NativeKernel:
 
 
 class PlainKernel:
-    """Kernel compiled by ``numba.njit`` in this process."""
+    """Kernel that ``numba.njit`` compiles in this process."""
 
     def __init__(self, begin: Any, advance: Any) -> None:
         self._begin = begin
@@ -101,20 +107,20 @@ class PlainKernel:
         self._begin(run[0])
 
     def advance(self, run: Any, max_events: int) -> int:
-        """Process events until the kernel must return to its caller; return the reason as a code of ``run_state``."""
+        """Process events until the kernel must return to its caller, and return the reason as a code of ``run_state``."""
         return int(self._advance(run[0], max_events))
 
 
 def cache_directory() -> Path:
-    """Return the directory of kernels of this version of the source code."""
+    """Return the directory with the kernels of this version of the source code."""
     return cache_root() / "kernels" / _hash_code()
 
 
 @cache
 def _hash_code() -> str:
-    """Hash the source code of kernels, and the values that it imports from other modules through ``run_state``.
+    """Return a hash of the source code of kernels and of the values that the code imports through ``run_state``.
 
-    Sources are read as resources, so that the hash is the same for a package in a zip file.
+    The sources are read as resources, so the hash is the same for a package in a zip file.
     """
     package = resources.files("endive")
     sources = [pair for name in _SOURCES for pair in _read_sources(package.joinpath(*name.split("/")), name)]
@@ -123,7 +129,7 @@ def _hash_code() -> str:
 
 
 def _read_sources(node: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
-    """Read the Python files at or below a path."""
+    """Yield the path and the content of each Python file at or below a path."""
     if node.is_dir():
         for child in node.iterdir():
             yield from _read_sources(child, f"{path}/{child.name}")
@@ -137,13 +143,13 @@ def kernel_file(features: Features) -> Path:
 
 
 def is_cached(features: Features) -> bool:
-    """Return whether the kernel is in the cache."""
+    """Return whether the cache contains the kernel with these features."""
     return not UNTESTED_RELEASE and kernel_file(features).exists()
 
 
 @cache
 def _hash_machine() -> str:
-    """Hash the processor, the C library and the releases of the compilers."""
+    """Return a hash of the processor, the C library and the releases of the compilers."""
     processor = (llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), platform.libc_ver())
     known = (sys.platform, *processor, version("llvmlite"), version("numba"), version("numpy"))
     return hashlib.sha256(repr(known).encode()).hexdigest()[:12]
@@ -153,9 +159,9 @@ _loaded: dict[Path, Kernel] = {}
 
 
 def load_kernel(features: Features) -> Kernel:
-    """Return the kernel with these features, and compile it if it is not cached.
+    """Return the kernel with these features, and compile it if the cache does not contain it.
 
-    If it cannot be compiled to object code, it is compiled by ``numba.njit`` for this process, after a warning.
+    If the kernel cannot be compiled to object code, ``numba.njit`` compiles it for this process, after a warning.
     """
     path = kernel_file(features)
     if path not in _loaded:
@@ -179,7 +185,10 @@ def _load(features: Features, path: Path) -> Kernel:
 
 
 def _object_code(features: Features, path: Path) -> bytes:
-    """Return the object code of a kernel, and compile it into the cache if there is a cache directory."""
+    """Return the object code of a kernel.
+
+    The kernel is compiled into the cache if there is a cache directory.
+    """
     try:
         compile_kernel(features)
         return path.read_bytes()
@@ -189,10 +198,12 @@ def _object_code(features: Features, path: Path) -> bytes:
 
 
 def compile_kernel(features: Features, *, wait: bool = True) -> None:
-    """Compile a kernel into the cache, unless it exists. If another process is compiling it, wait for it or return.
+    """Compile a kernel into the cache, unless the cache contains it.
+
+    If another process compiles the kernel, the function waits for that process, or returns if ``wait`` is False.
 
     Raises:
-        KernelError: If the kernel cannot be linked; it is not stored.
+        KernelError: If the kernel cannot be linked. It is then not stored.
     """
     path = kernel_file(features)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -212,7 +223,7 @@ def _build(features: Features) -> bytes:
 
 
 def _compile_plainly(features: Features, reason: str) -> PlainKernel:
-    """Return a kernel compiled by ``numba.njit``, after one warning per process."""
+    """Return a kernel that ``numba.njit`` compiles, after one warning for each process."""
     from endive.simulation.compiled.kernel import ENTRIES
     from endive.simulation.compiled.native.compilation import compile_plainly
 
@@ -227,7 +238,10 @@ def _warn_once(reason: str) -> None:
 
 @contextmanager
 def _lock(path: Path, wait: bool) -> Iterator[bool]:
-    """Acquire a lock and yield whether it is held; with ``wait=False``, yield False if another process holds it."""
+    """Acquire a lock, and yield True if this process holds it.
+
+    With ``wait=False``, the result is False if another process holds the lock.
+    """
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -238,13 +252,14 @@ def _lock(path: Path, wait: bool) -> Iterator[bool]:
 
 
 _background: dict[Path, int] = {}
-"""Background compilations started by this process, by kernel: at most one for each kernel."""
+"""Background processes that this process has started, by kernel. There is at most one for each kernel."""
 
 
 def compile_in_background(features: Features) -> bool:
-    """Compile a kernel in a background process of low priority; return whether the kernel will be in the cache.
+    """Compile a kernel in a background process of low priority. The background process can outlive this process.
 
-    The background process may outlive this process.
+    Returns:
+        Whether the cache will contain the kernel.
     """
     if UNTESTED_RELEASE:
         return False
@@ -260,7 +275,7 @@ def compile_in_background(features: Features) -> bool:
 
 
 def _is_running(process: int) -> bool:
-    """Return whether a child process is still running; a process that has ended is reaped."""
+    """Return whether a child process is still running. If the process has ended, its exit status is collected."""
     try:
         return os.waitpid(process, os.WNOHANG) == (0, 0)
     except ChildProcessError:  # already reaped

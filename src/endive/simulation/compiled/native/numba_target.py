@@ -1,7 +1,7 @@
-"""Numba target whose functions are lowered to LLVM IR, but not optimized or compiled to machine code individually.
+"""Define a Numba target that lowers functions to LLVM IR, but does not optimize or compile each function separately.
 
-By default, Numba optimizes each function and generates its machine code before linking it into its callers, and compiles a function
-once for each constant argument.
+By default, Numba optimizes each function and generates its machine code before it links the function into its callers. Numba also
+compiles a function once for each constant argument. This target avoids both.
 """
 
 # Numba's inner classes have no types.
@@ -24,18 +24,18 @@ _TARGET = "endive"
 
 
 class Library(JITCodeLibrary):
-    """Library of lowered functions, without machine code."""
+    """Library of functions in LLVM IR, without machine code."""
 
     def add_llvm_module(self, ll_module: Any) -> None:
         """Link a module without optimizing it."""
         self._final_module.link_in(ll_module)
 
     def finalize(self) -> None:
-        """Mark the library as complete; optimization and code generation happen once, for the whole kernel."""
+        """Mark the library as complete. Optimization and code generation happen once for the whole kernel."""
         self._finalized = True
 
     def linked_modules(self) -> dict[int, Any]:
-        """Return the LLVM modules of this library and of all direct and indirect callees, by the identity of the library."""
+        """Return the LLVM modules of this library and of all its direct and indirect callees, by the identity of the library."""
         modules: dict[int, Any] = {}
         waiting: list[JITCodeLibrary] = [self]
         while waiting:
@@ -63,7 +63,7 @@ class _Context(CPUContext):
 
 
 class _Kernel(CPU):
-    """Numba target with the same processor as Numba's ``cpu``."""
+    """Numba target for the same processor as Numba's target ``cpu``."""
 
 
 class _Target(CPUTarget):
@@ -73,7 +73,7 @@ class _Target(CPUTarget):
 
 
 class LoweredFunction(CPUDispatcher):
-    """Function of a kernel. It is compiled once for each list of argument types; constants count as their types."""
+    """Function of a kernel. Numba lowers it once for each list of argument types. A constant argument counts as its type."""
 
     targetdescr = _Target(_TARGET)
 
@@ -82,7 +82,7 @@ class LoweredFunction(CPUDispatcher):
         self.overloads[tuple(cres.signature.args)] = cres
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Compile for arguments of these types, with literal types widened."""
+        """Lower the function for arguments of these types. Constant arguments are replaced by their types."""
         plain = tuple(types.unliteral(each) for each in args)
         return super().get_call_template(plain, {name: types.unliteral(each) for name, each in kws.items()})
 
@@ -93,5 +93,5 @@ jit_registry[_Kernel] = partial(numba.jit, _target=_TARGET)
 
 
 def create_module(name: str) -> str:
-    """Return the IR of an empty module for this processor."""
+    """Return the LLVM IR of an empty module for this processor."""
     return str(LoweredFunction.targetdescr.target_context.codegen()._create_empty_module(name))
