@@ -189,7 +189,7 @@ def test_a_view_of_a_group_reads_the_seq_of_that_group() -> None:
 
 def test_a_commit_over_two_groups_is_refused() -> None:
     catalog = cas_catalog(3, table_groups=(0, 1, 1))
-    with pytest.raises(ValueError, match=r"tables \[0, 2\] are of groups \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"tables \[0, 2\] belong to groups \[0, 1\]"):
         outcome(catalog.commit(0, {0: 1, 2: 1}))
     assert catalog.seq == 0
 

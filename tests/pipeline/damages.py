@@ -243,7 +243,7 @@ DAMAGES: dict[str, Damage] = {
         lost=0,
     ),
     "a table that does not exist": Damage(
-        of_run(lambda run: set_column(run, "tables_written", first_is([99]))), "tables_written has a table", lost=0
+        of_run(lambda run: set_column(run, "tables_written", first_is([99]))), "tables_written contains the id of a table", lost=0
     ),
     "a transaction after the end": Damage(of_run(last_ends_later), "after the end of", lost=0),
     # provenance

@@ -89,8 +89,14 @@ def change(old: str, new: str) -> str:
         (change("per_version_behind = 1", "count = 0"), "`after_loss.1.count` (line 16) is 0 and no per_ key is set"),
         (change("per_version_behind = 1", "publishes = true"), "`after_loss.1.publishes` (line 16) has no effect unless"),
         (change("per_version_behind = 1", "with_next = true"), "`after_loss.1.with_next` (line 16) is set in the last step"),
-        (change("per_version_behind = 1", "checks = true"), "`after_loss.1.checks` (line 16) applies to steps of attempt only"),
-        (change("per_version_behind = 1", 'attempts = "first"'), "`after_loss.1.attempts` (line 16) applies to steps of attempt"),
+        (
+            change("per_version_behind = 1", "checks = true"),
+            "`after_loss.1.checks` (line 16) is valid only in the steps of attempt",
+        ),
+        (
+            change("per_version_behind = 1", 'attempts = "first"'),
+            "`after_loss.1.attempts` (line 16) is valid only in the steps of attempt",
+        ),
         (LOG + "[conflicts]\nrebases = false\n", "`retries.limit` (line 19) contradicts conflicts.rebases = false"),
         (
             LOG + "[conflicts.files]\ndelet = []\n",
@@ -98,7 +104,7 @@ def change(old: str, new: str) -> str:
         ),
         (
             LOG + "[conflicts.table]\ndelete = ['delete']\n[conflicts.files]\ndelete = ['overwrite', 'delete']\n",
-            "`conflicts.files.delete.1` (line 23) is listed twice: one overlap decides between delete and delete",
+            "`conflicts.files.delete.1` (line 23) is listed twice; list delete for delete at one level only",
         ),
         (LOG + "[checkpoints]\nby = 'background'\n", "`checkpoints.by` (line 21) has no effect with checkpoints.every = 0"),
         ("operations = ['append']\n" + LOG, "operations.0: line 1: unknown operation; did you mean 'fast_append'?"),
@@ -115,14 +121,14 @@ def test_retries_that_never_see_another_version_are_refused() -> None:
 
 def test_a_limit_of_unpublished_commits_needs_a_step_that_publishes() -> None:
     text = LOG.replace('"put_if_absent"', '"ratify"\nunpublished_limit = 10')
-    assert "commit.unpublished_limit: line 4: would reject every commit in the end" in refused(text)
+    assert "commit.unpublished_limit: line 4: makes the catalog reject every commit after the limit" in refused(text)
     published = text + '[[after_success]]\noperation = "write"\nobject = "log"\npublishes = true\n'
     assert parse_protocol(published, "my.toml", "my").protocol.unpublished_limit == 10
 
 
 def test_an_attempt_that_checks_needs_a_version_to_check() -> None:
     step = '[[attempt]]\noperation = "read"\nobject = "metadata"\nchecks = true\n'
-    assert "`attempt.0.checks` (line 23) needs a step of the attempt before it" in refused(LOG + step)
+    assert "`attempt.0.checks` (line 23) needs discovers = true in this step" in refused(LOG + step)
     assert parse_protocol(LOG + step + "discovers = true\n", "my.toml", "my").protocol.phase("attempt")[0].checks
 
 

@@ -85,13 +85,16 @@ DAMAGES: dict[str, tuple[Callable[[StoredRun], None], str]] = {
     "rows out of order": (swap_rows, "out of order"),
     "other retries than in the summary": (first_of("committed", "n_retries", 40), "n_retries is"),
     "an unknown class": (first_of("committed", "workload_class", "other"), "workload_class is 'other'"),
-    "an aborted transaction whose commit took effect": (first_of("aborted", "installs", 1), "its commit took effect"),
+    "an aborted transaction whose commit took effect": (first_of("aborted", "installs", 1), "but its commit took effect"),
     "a commit that did not take effect": (first_of("committed", "installs", 0), "did not take effect"),
     "a commit that took effect twice without a lost response": (twice, "took effect twice"),
     "files left behind by a commit": (first_of("committed", "orphaned_files", 3), "orphaned_files is set"),
     "more restarts than real conflicts": (first_of("committed", "n_restarts", 90), "n_restarts exceeds"),
     "a later start of committing": (first_of("committed", "commit_latency", 0.0), "is not the end"),
-    "a transaction that occurs twice": (edit("txn_id", lambda ids: ids.__setitem__(1, ids[0])), "missing or occur twice"),
+    "a transaction that occurs twice": (
+        edit("txn_id", lambda ids: ids.__setitem__(1, ids[0])),
+        "some transactions have no row or two rows",
+    ),
     "a transaction without a number": (edit("txn_id", lambda ids: ids.__setitem__(1, None)), "txn_id is missing"),
     "a reason without an abort": (first_of("committed", "abort_reason", "commit_timeout"), "abort_reason is set"),
     "a time that is not a number": (first_of("committed", "total_latency", float("nan")), "total_latency"),
@@ -138,4 +141,4 @@ def test_a_client_of_a_closed_loop_that_submits_too_early_is_named(tmp_path: Pat
         clients[:] = [0] * len(clients)
 
     edit("client", merge_clients)(run)
-    assert "its client had not finished the previous one" in (results_problem(StoredRun(run.directory)) or "")
+    assert "was submitted before the previous transaction of its client ended" in (results_problem(StoredRun(run.directory)) or "")

@@ -37,8 +37,8 @@ def test_a_short_run_does_not_wait_for_the_compiler(beside: list[Features], capl
         Simulation(config_with()).stream(rows.append)
     assert rows
     assert beside == [Features.named("endive-cas")]
-    assert "running on the reference engine: about 0." in caplog.text
-    assert "to compile the other" in caplog.text
+    assert "running on the reference engine: the reference engine takes about 0." in caplog.text
+    assert "compiling the kernel takes about" in caplog.text
 
 
 def test_a_long_run_does(beside: list[Features]) -> None:

@@ -166,7 +166,9 @@ class CatalogState:
         """
         ids = {self.table_groups[table_id] for table_id in writes}
         if len(ids) != 1:
-            raise ValueError(f"a commit must be within one table group, but tables {sorted(writes)} are of groups {sorted(ids)}")
+            raise ValueError(
+                f"a commit must write tables of one table group, but tables {sorted(writes)} belong to groups {sorted(ids)}"
+            )
         return self.groups[ids.pop()]
 
     def install(self, group: Group, request: CommitRequest) -> None:

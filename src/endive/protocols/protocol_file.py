@@ -223,7 +223,7 @@ def _check_operations(document: ProtocolDocument) -> Iterator[Problem]:
                 if other not in OPERATIONS:
                     yield Problem(f"{key}.{place}", f"unknown operation; {nearest(other, OPERATIONS)}", other)
                 elif (name, other) in known:
-                    yield Problem(f"{key}.{place}", f"is listed twice: one overlap decides between {name} and {other}", other)
+                    yield Problem(f"{key}.{place}", f"is listed twice; list {other} for {name} at one level only", other)
                 known.add((name, other))
 
 
@@ -234,7 +234,7 @@ def _check_commit(document: ProtocolDocument) -> Iterator[Problem]:
         message = 'has no effect unless commit.point = "ratify": only a catalog has unpublished commits'
         yield Problem("commit.unpublished_limit", message, commit.unpublished_limit)
     elif commit.unpublished_limit is not None and not any(step.publishes for step in steps):
-        message = "would reject every commit in the end: no step publishes; set publishes = true in after_success"
+        message = "makes the catalog reject every commit after the limit, because no step publishes; set publishes = true in after_success"
         yield Problem("commit.unpublished_limit", message, commit.unpublished_limit)
 
 
@@ -246,7 +246,7 @@ def _check_discovery(document: ProtocolDocument) -> Iterator[Problem]:
         step.discovers and step.attempts != "first" for step in document.attempt
     )
     if document.retries.limit > 0 and not again:
-        message = "no step shows the current version after a lost attempt, so every retry would lose; set discovers = true"
+        message = "no step shows the current version after a failed attempt, so every retry would fail; set discovers = true"
         yield Problem("after_loss", message)
 
 
@@ -258,7 +258,7 @@ def _check_retries(document: ProtocolDocument) -> Iterator[Problem]:
         for key in sorted(retries.changed_keys - {"limit"}):
             yield Problem(f"retries.{key}", "has no effect with retries.limit = 0")
     elif not document.conflicts.rebases:
-        message = "contradicts conflicts.rebases = false: an attempt loses the race only to an intervening commit"
+        message = "contradicts conflicts.rebases = false: an attempt fails only because of an intervening commit, which then ends the operation"
         yield Problem("retries.limit", message, retries.limit)
     if retries.operation_timeout_for and retries.operation_timeout_ms is None:
         yield Problem("retries.operation_timeout_for", "has no effect unless retries.operation_timeout_ms is set")
@@ -278,7 +278,7 @@ def _check_checkpoints(document: ProtocolDocument) -> Iterator[Problem]:
         for key in sorted(checkpoints.changed_keys - {"every"}):
             yield Problem(f"checkpoints.{key}", "has no effect with checkpoints.every = 0")
     elif checkpoints.steps and checkpoints.by == "background":
-        yield Problem("checkpoints.steps", 'has no effect with checkpoints.by = "background": no writer runs them')
+        yield Problem("checkpoints.steps", 'has no effect with checkpoints.by = "background", because no writer runs these steps')
 
 
 def _check_step(
@@ -287,7 +287,7 @@ def _check_step(
     key, point = f"{phase}.{place}", document.commit.point
     if step.operation in CATALOG_OPERATIONS:
         if point == "put_if_absent":
-            message = f'contradicts commit.point = "{point}": the log in the object store has no catalog'
+            message = f'contradicts commit.point = "{point}": a log in the object store has no catalog'
             yield Problem(f"{key}.operation", message, step.operation)
         for name in ("object", "bytes", "bytes_per_file", "bytes_per_version", "parallel"):
             if name in step.changed_keys:
@@ -295,13 +295,13 @@ def _check_step(
         if phase == "after_abort":
             yield Problem(f"{key}.operation", "is not possible in after_abort, where clients only delete files", step.operation)
     elif step.object is None:
-        yield Problem(f"{key}.object", f"is missing: {step.operation} needs a kind of object")
+        yield Problem(f"{key}.object", f"is missing; operation = "{step.operation}" needs a kind of object")
     if step.attempts != "each" and phase != "attempt":
-        yield Problem(f"{key}.attempts", "applies to steps of attempt only", step.attempts)
+        yield Problem(f"{key}.attempts", "is valid only in the steps of attempt", step.attempts)
     if step.per_attempt and phase == "load":
-        yield Problem(f"{key}.per_attempt", "has no effect: there is no failed attempt at a load", step.per_attempt)
+        yield Problem(f"{key}.per_attempt", "has no effect in load, because no attempt has failed yet", step.per_attempt)
     if step.number == 0.0 and not any(getattr(step, name) for name in _FACTORS):
-        yield Problem(f"{key}.count", "is 0 and no per_ key is set, so the step never runs", step.number)
+        yield Problem(f"{key}.count", "is 0 and no per_ key is set, so the step sends no request", step.number)
     yield from _check_roles(document, phase, steps, place, step)
 
 
@@ -311,27 +311,27 @@ def _check_roles(
     """Check the keys that give a step an effect other than its requests."""
     key = f"{phase}.{place}"
     if step.discovers and phase not in ("load", "attempt", "after_loss"):
-        yield Problem(f"{key}.discovers", f"has no effect in {phase}: nothing is based on the version that it shows", True)
+        yield Problem(f"{key}.discovers", f"has no effect in {phase}, because no attempt follows", True)
     if step.discovers and not step.can_discover:
-        message = f"must be a single request ({', '.join(_DISCOVERING)}) that is not of data: it shows one version"
+        message = f"needs a single request ({', '.join(_DISCOVERING)}) for an object other than data"
         yield Problem(f"{key}.discovers", message, True)
     if step.checks and phase != "attempt":
-        yield Problem(f"{key}.checks", "applies to steps of attempt only", True)
+        yield Problem(f"{key}.checks", "is valid only in the steps of attempt", True)
     elif step.checks and not any(each.discovers for each in steps[: place + 1]):
-        yield Problem(f"{key}.checks", "needs a step of the attempt before it, or the step itself, that discovers", True)
+        yield Problem(f"{key}.checks", "needs discovers = true in this step or in an earlier step of attempt", True)
     if step.publishes and document.commit.point != "ratify":
         yield Problem(f"{key}.publishes", 'has no effect unless commit.point = "ratify"', True)
     if step.publishes and phase not in ("after_loss", "after_success"):
-        yield Problem(f"{key}.publishes", "applies to steps of after_loss and after_success only", True)
+        yield Problem(f"{key}.publishes", "is valid only in the steps of after_loss and after_success", True)
     if step.with_next:
         pair = steps[place : place + 2]
         if len(pair) < 2:
-            yield Problem(f"{key}.with_next", "is set in the last step of its phase", True)
+            yield Problem(f"{key}.with_next", "is set in the last step of the phase; no step follows", True)
         elif pair[1].with_next or any(
             not each.is_single or each.operation in CATALOG_OPERATIONS or each.discovers or each.checks or each.publishes
             for each in pair
         ):
-            message = "needs two single requests to the object store that do nothing else (discovers, checks, publishes)"
+            message = "needs two single requests to the object store without discovers, checks and publishes"
             yield Problem(f"{key}.with_next", message, True)
         elif pair[0].attempts != pair[1].attempts:
-            yield Problem(f"{key}.with_next", "needs two steps with the same value of attempts", True)
+            yield Problem(f"{key}.with_next", "needs the same value of attempts in both steps", True)

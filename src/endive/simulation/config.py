@@ -57,13 +57,15 @@ class SimulationConfig:
         if self.policy is not None and given != Backoff():
             own = {name: getattr(self.policy.backoff, name) for name in BACKOFF_FIELDS}
             if given != Backoff(**own):
-                raise ValueError(f"backoff is given twice: the fields say {given}, policy says {self.policy.backoff}")
+                raise ValueError(
+                    f"the backoff fields ({given}) contradict policy.backoff ({self.policy.backoff}); set only one of them"
+                )
         if self.ml_append_mode and not self.storage_provider.supports_append:
             name = type(self.storage_provider).__name__
-            raise ValueError(f"ml_append_mode needs a store that can append; {name} cannot: use s3x, azure or azurex")
+            raise ValueError(f"ml_append_mode needs an object store with append support; {name} has none. Use s3x, azure or azurex")
         tables = self.workload.config.num_tables
         if isinstance(self.catalog, StoredCatalog) and len(self.catalog.tables) < tables:
-            raise ValueError(f"the workload has {tables} tables and the catalog {len(self.catalog.tables)}")
+            raise ValueError(f"the workload has {tables} tables, but the catalog has only {len(self.catalog.tables)}")
 
     @property
     def run_seed(self) -> int:

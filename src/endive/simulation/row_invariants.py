@@ -108,10 +108,16 @@ class RowInvariants:
         self._require(commit == -1.0, numbers, "t_commit is set, but the transaction did not commit", ~committed)
         start = columns["t_commit_start"]
         self._require((start == -1.0) | (start >= submit - slack), numbers, "t_commit_start is before t_submit")
-        self._require((start == -1.0) | (start <= submit + total + slack), numbers, "t_commit_start is after the end")
-        self._require(has_reason == aborted, numbers, "abort_reason is set for a transaction that is not aborted, or missing")
+        self._require(
+            (start == -1.0) | (start <= submit + total + slack), numbers, "t_commit_start is after the end of the transaction"
+        )
+        self._require(
+            has_reason == aborted,
+            numbers,
+            "abort_reason is set although the transaction did not abort, or missing although it aborted",
+        )
         installs, unknown = columns["installs"], columns["unknown_outcomes"]
-        self._require((installs == 0) | (unknown > 0), numbers, "it is aborted, but its commit took effect", aborted)
+        self._require((installs == 0) | (unknown > 0), numbers, "the transaction aborted, but its commit took effect", aborted)
         self._require(columns["duplicates"] == np.maximum(installs - 1, 0), numbers, "duplicates is not installs beyond the first")
         self._check_counts(batch, columns, status)
         tracked = columns["table_snapshots"] != -1
@@ -124,7 +130,7 @@ class RowInvariants:
         self._require(
             np.abs(start + columns["commit_latency"] - submit - total) <= slack,
             numbers,
-            "t_commit_start + commit_latency is not the end",
+            "t_commit_start + commit_latency is not the end of the transaction",
             (start != -1.0) & (columns["n_restarts"] == 0),
         )
         self._check_limits(batch, submit + total, numbers)
@@ -143,7 +149,9 @@ class RowInvariants:
         n = self._rows
         expected = (n * (n - 1) // 2) & _MASK, ((n - 1) * n * (2 * n - 1) // 6) & _MASK
         if (self._sum_of_ids, self._sum_of_squares) != expected:
-            raise RowError(f"the {n:,} rows are not those of transactions 0 to {n - 1:,}: some are missing or occur twice")
+            raise RowError(
+                f"the {n:,} rows do not belong to transactions 0 to {n - 1:,}: some transactions have no row or two rows"
+            )
 
     def check_summary(self, total: Mapping[str, Any]) -> None:
         """Check the counts of all rows against the summary of the run.
@@ -163,23 +171,30 @@ class RowInvariants:
         writes = np.asarray(pc.list_value_length(batch.column("tables_written"))) > 0
         committed = status == "committed"
         unknown, retries = columns["unknown_outcomes"] > 0, columns["n_retries"] > 0
-        self._require(installs > 0, numbers, "it is committed, but its commit did not take effect", committed & writes)
-        self._require(installs == 0, numbers, "it wrote no table, but has installs", ~writes)
-        self._require((installs <= 1) | unknown, numbers, "its commit took effect twice, but no response was lost")
+        self._require(installs > 0, numbers, "the transaction committed, but its commit did not take effect", committed & writes)
+        self._require(installs == 0, numbers, "the transaction wrote no table, but installs is not 0", ~writes)
+        self._require((installs <= 1) | unknown, numbers, "the commit took effect twice, but no response was lost")
         self._require(columns["n_restarts"] <= columns["real_conflicts"], numbers, "n_restarts exceeds real_conflicts")
-        self._require((columns["t_backoff"] == 0.0) | retries | unknown, numbers, "t_backoff is set, but n_retries is 0")
-        self._require(columns["orphaned_files"] == 0, numbers, "orphaned_files is set, but it is not aborted", status != "aborted")
+        self._require((columns["t_backoff"] == 0.0) | retries | unknown, numbers, "t_backoff is not 0, but n_retries is 0")
+        self._require(
+            columns["orphaned_files"] == 0,
+            numbers,
+            "orphaned_files is not 0, but the transaction did not abort",
+            status != "aborted",
+        )
 
     def _check_limits(self, batch: pa.RecordBatch, ends_ms: Floats, numbers: npt.NDArray[Any]) -> None:
         """Check that times are within the run, and that the tables exist."""
         limits = self._limits
         slack = _SLACK_MS + _RELATIVE * np.abs(ends_ms)
-        self._require(ends_ms <= limits.end_ms + slack, numbers, "it ends after the end of the run")
+        self._require(ends_ms <= limits.end_ms + slack, numbers, "the transaction ends after the end of the run")
         tables = pc.list_flatten(batch.column("tables_written"))
         if limits.num_tables is not None and len(tables):
             least, most = pc.min_max(tables).values()
             if not 0 <= least.as_py() <= most.as_py() < limits.num_tables:
-                raise RowError(f"tables_written has a table that does not exist (there are {limits.num_tables:,})")
+                raise RowError(
+                    f"tables_written contains the id of a table that does not exist (the run has {limits.num_tables:,} tables)"
+                )
 
     def _check_clients(self, batch: pa.RecordBatch, submit: Floats, ends_ms: Floats) -> None:
         """Check that a client of a closed loop submits a transaction only after its previous transaction has ended."""
@@ -191,7 +206,7 @@ class RowInvariants:
                 previous = self._client_end_ms.get(client, 0.0)
                 if submit[place] < previous - _SLACK_MS - _RELATIVE * previous:
                     number = batch.column("txn_id")[place].as_py()
-                    raise RowError(f"transaction {number}: its client had not finished the previous one when it was submitted")
+                    raise RowError(f"transaction {number} was submitted before the previous transaction of its client ended")
                 self._client_end_ms[client] = float(ends_ms[place])
 
     def _add_ids(self, numbers: npt.NDArray[Any]) -> None:
@@ -207,7 +222,7 @@ class RowInvariants:
             found = set(batch.column(name).unique().to_pylist())
             unknown = found - allowed if allowed is not None else found & {None}
             if unknown:
-                raise RowError(f"{name} is {str(sorted(map(str, unknown))[0])[:60]!a}, which the configuration does not have")
+                raise RowError(f"{name} contains {str(sorted(map(str, unknown))[0])[:60]!a}, which is not in the configuration")
 
     def _check_order(self, ends_ms: Floats, numbers: npt.NDArray[Any]) -> None:
         """Check that rows are in the order in which their transactions end, followed by the transactions in flight."""

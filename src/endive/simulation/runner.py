@@ -60,7 +60,7 @@ def choose_engine(config: SimulationConfig, *, among_many: bool = False) -> Choi
         EngineError: If the requested engine cannot run the configuration.
     """
     if config.engine == "reference":
-        return Choice("reference", "the configuration asks for it")
+        return Choice("reference", "the configuration requests this engine")
     from endive.simulation.compiled.lower import NotLowerableError, check_lowerable, features_of
     from endive.simulation.compiled.native import UNTESTED_RELEASE
     from endive.simulation.compiled.native.kernel_cache import is_cached
@@ -69,22 +69,22 @@ def choose_engine(config: SimulationConfig, *, among_many: bool = False) -> Choi
         check_lowerable(config)
     except NotLowerableError as error:
         if config.engine == "compiled":
-            raise EngineError(f"the compiled engine cannot run this: {error}") from None
+            raise EngineError(f"the compiled engine cannot run this configuration: {error}") from None
         return Choice("reference", str(error))
     features = features_of(config)
     if is_cached(features):
-        return Choice("compiled", "its kernel was compiled before", features=features)
+        return Choice("compiled", "the kernel is in the cache", features=features)
     if config.engine == "compiled":
-        return Choice("compiled", "the configuration asks for it", "first", features)
+        return Choice("compiled", "the configuration requests this engine", "first", features)
     if among_many:
-        return Choice("compiled", "many runs need its kernel", "first", features)
+        return Choice("compiled", "many runs need the kernel", "first", features)
     compilation_s = _COMPILATION_S + _COMPILATION_OF_A_PATH_S * len(features.names & COMMIT_PATHS.keys())
     if UNTESTED_RELEASE:
         compilation_s *= _PLAIN_COMPILATION
     from endive.simulation.expected import expected_work
 
     reference_s = reference_seconds(expected_work(config))
-    seconds = f"about {reference_s:.2g} s on the reference engine, {compilation_s:.2g} s to compile the other"
+    seconds = f"the reference engine takes about {reference_s:.2g} s, and compiling the kernel takes about {compilation_s:.2g} s"
     if reference_s < compilation_s:
         return Choice("reference", seconds, "no" if UNTESTED_RELEASE else "beside", features)
     return Choice("compiled", seconds, "first", features)
@@ -143,7 +143,7 @@ class Simulation:
         if trace is not None:
             if self.config.engine == "compiled":
                 raise EngineError("the compiled engine writes no trace; use the reference engine")
-            log.info("running on the reference engine: a trace is written")
+            log.info("running on the reference engine: the compiled engine writes no trace")
         else:
             log.info("running on the %s engine: %s", self.engine, self.choice.why)
             if self.engine == "compiled":

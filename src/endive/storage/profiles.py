@@ -106,7 +106,7 @@ def parse_profile(document: Mapping[str, Any], where: str) -> StorageProfile:
         if key in document
     }
     if "cas" not in conditionals and "append" not in conditionals:
-        raise ProfileError(f"{where}: cas: is missing; a profile needs cas, append, or both")
+        raise ProfileError(f"{where}: `cas` is missing; a profile needs cas, append, or both")
     tail_append = document.get("tail_append", False)
     if not isinstance(tail_append, bool) or (tail_append and "append" not in conditionals):
         raise ProfileError(
@@ -222,9 +222,11 @@ def _empirical(table: Mapping[str, Any], floor: float, where: str) -> QuantileDi
             raise ProfileError(f"{where}: {key} is {in_short(repr(values))}, but must be a list of at least two numbers")
         numbers = [_number({key: value}, key, where) for value in values]
         if any(b < a for a, b in pairwise(numbers)) or numbers[0] <= 0.0:
-            raise ProfileError(f"{where}: {key} must be greater than 0 and not decrease")
+            raise ProfileError(f"{where}: {key} must be greater than 0 and must not decrease")
     if len(probabilities) != len(quantiles):
-        raise ProfileError(f"{where}: {len(probabilities)} probabilities, but {len(quantiles)} quantiles_ms; numbers must be equal")
+        raise ProfileError(
+            f"{where}: there are {len(probabilities)} probabilities, but {len(quantiles)} quantiles_ms; set one quantile for each probability"
+        )
     if probabilities[-1] >= 1.0 or any(b <= a for a, b in pairwise(probabilities)):
         raise ProfileError(f"{where}: probabilities must increase and be below 1")
     per_mib_ms = _number(table, "per_mib_ms", where, default=0.0)

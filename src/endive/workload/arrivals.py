@@ -265,7 +265,7 @@ class ClosedArrivals(Arrivals):
 
     def expected_submissions(self, duration_ms: float) -> float:
         """Raise TypeError, because the number of submissions depends on the latency of transactions."""
-        raise TypeError("the number of submissions of a closed loop depends on the latency of transactions")
+        raise TypeError("the number of submissions of a closed loop depends on the latency of its transactions")
 
 
 @dataclass(frozen=True)
@@ -282,7 +282,7 @@ class ScheduledArrivals(Arrivals):
     def __post_init__(self) -> None:
         starts = [start_ms for start_ms, _ in self.steps]
         if not starts or starts != sorted(set(starts)):
-            raise ValueError(f"a schedule needs steps with increasing times, not {self.steps}")
+            raise ValueError(f"the times of a schedule must increase, and it needs at least one step; its steps are {self.steps}")
 
     @property
     def interval(self) -> LatencyDistribution:
@@ -318,7 +318,7 @@ class TraceArrivals(Arrivals):
     def __post_init__(self) -> None:
         times = [submission.time_ms for submission in self.submissions]
         if not times or times != sorted(times):
-            raise ValueError("a trace needs at least one submission, in order of time")
+            raise ValueError("a trace must contain at least one submission, and submissions must be in order of time")
 
     @property
     def interval(self) -> LatencyDistribution:

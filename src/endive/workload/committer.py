@@ -47,7 +47,7 @@ class CommitterSettings:
 
     def __post_init__(self) -> None:
         if (self.round == "all_writers") != (self.timeout_ms is not None):
-            raise ValueError("a committer has a timeout_ms if, and only if, its round is all_writers")
+            raise ValueError("timeout_ms is required with round all_writers, and has no effect with other rounds")
 
 
 @dataclass

@@ -78,7 +78,7 @@ class WorkloadConfig:
                 f"partitions_per_table must have one value per table ({self.num_tables}), not {len(self.partitions_per_table)}"
             )
         if not self.classes and (self.inter_arrival is None or self.runtime is None):
-            raise ValueError("a workload needs classes, or inter_arrival and runtime")
+            raise ValueError("classes is empty; set classes, or inter_arrival and runtime")
         weights = tuple(self._weights.values())
         if not self.classes and not (min(weights) >= 0.0 and 0.0 < sum(weights) < math.inf):
             raise ValueError(f"weights of operations must not be negative, and at least one must be above 0, not {weights}")

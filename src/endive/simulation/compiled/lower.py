@@ -75,7 +75,7 @@ def check_lowerable(config: SimulationConfig) -> None:
         where = f"of class {cls.name!r}"
         policy = config.policy_of(cls)
         if policy.protocol is None and policy.commit_path not in FEATURES:
-            raise NotLowerableError(f"commit path {policy.commit_path} {where} is not compiled")
+            raise NotLowerableError(f"the compiled engine does not support commit path {policy.commit_path} {where}")
         _builtin(config.detector_of(cls), (ProbabilisticConflictDetector, PartitionOverlapConflictDetector), f"detector {where}")
         _builtin(cls.table_selector, (workload.UniformTableSelector, workload.ZipfTableSelector), f"table selector {where}")
         selectors = (workload.UniformPartitionSelector, workload.ZipfPartitionSelector)
@@ -88,10 +88,10 @@ def check_lowerable(config: SimulationConfig) -> None:
         _builtin(cls.arrivals.interval, _DISTRIBUTIONS, f"inter-arrival time {where}")
         for operation in cls.operations:
             if operation not in OPERATION_ORDER:
-                raise NotLowerableError(f"operation {operation.__name__} {where} is not a built-in one")
+                raise NotLowerableError(f"operation {operation.__name__} {where} is a custom component")
     followed = [config.policy_of(cls).protocol is not None for cls in config.workload.config.workload_classes]
     if any(followed) and not all(followed):
-        raise NotLowerableError("declarative protocols and other commit paths cannot be compiled into one kernel")
+        raise NotLowerableError("one kernel cannot contain declarative protocols and other commit paths")
     profiles = (config.storage_provider.profile, config.catalog.storage.profile)  # type: ignore[attr-defined]
     for profile in profiles:
         parts = [*profile.reads.values(), *profile.writes.values(), profile.cas, profile.failed_cas, profile.append]
@@ -103,7 +103,7 @@ def check_lowerable(config: SimulationConfig) -> None:
 
 def _builtin(part: object, allowed: Sequence[type], what: str) -> None:
     if type(part) not in allowed:
-        raise NotLowerableError(f"{what} {type(part).__name__} is not a built-in one")
+        raise NotLowerableError(f"{what} {type(part).__name__} is a custom component")
 
 
 def features_of(config: SimulationConfig) -> Features:

@@ -1,7 +1,7 @@
 """Compile kernels to object code with Numba and LLVM, keep them on disk, and load them without Numba.
 
-Only this package and ``memory`` use private interfaces of Numba. With these interfaces, a kernel is compiled in about 5 s instead of
-15 s. A compiled kernel is loaded in about 1 ms, without an import of Numba. ``TESTED`` contains the releases with which the
+Only this package and ``memory`` use private interfaces of Numba. With these interfaces, a kernel is compiled in about 5 s instead
+of 15 s. A compiled kernel is loaded in about 1 ms, without an import of Numba. ``TESTED`` contains the releases with which the
 interfaces were tested:
 
 * ``numba.core.codegen``: ``JITCodeLibrary`` (``_final_module``, ``_linking_libraries``, ``_finalized``, ``add_llvm_module``,

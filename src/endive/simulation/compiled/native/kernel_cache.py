@@ -193,7 +193,7 @@ def _object_code(features: Features, path: Path) -> bytes:
         compile_kernel(features)
         return path.read_bytes()
     except OSError as error:
-        log.warning("the kernel is compiled for this process alone: %s", error)
+        log.warning("The kernel cannot be stored in the cache, so it is compiled for this process only: %s", error)
         return _build(features)
 
 
@@ -233,7 +233,7 @@ def _compile_plainly(features: Features, reason: str) -> PlainKernel:
 
 @cache
 def _warn_once(reason: str) -> None:
-    log.warning("Kernels are compiled anew in each process, in about 15 s each: %s.", reason)
+    log.warning("Each process compiles its kernels again, which takes about 15 s per kernel: %s.", reason)
 
 
 @contextmanager
