@@ -44,9 +44,11 @@ def _check_private(root: Path) -> None:
     found = root.stat()
     if found.st_uid not in (os.getuid(), 0):
         raise UnsafeCacheError(
-            f"{root}: the cache directory belongs to another user, who could run code with your permissions; set {CACHE_VARIABLE} to another directory"
+            f"{root}: the cache directory belongs to another user, who could run code with your permissions; "
+            f"set {CACHE_VARIABLE} to another directory"
         )
     if found.st_mode & _OTHERS_MAY_WRITE:
         raise UnsafeCacheError(
-            f"{root}: other users can write to the cache directory, and could run code with your permissions; if you trust its files, run `chmod go-w {root}`"
+            f"{root}: other users can write to the cache directory, and could run code with your permissions; "
+            f"if you trust its files, run `chmod go-w {root}`"
         )

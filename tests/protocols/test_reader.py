@@ -121,7 +121,7 @@ def test_retries_that_never_see_another_version_are_refused() -> None:
 
 def test_a_limit_of_unpublished_commits_needs_a_step_that_publishes() -> None:
     text = LOG.replace('"put_if_absent"', '"ratify"\nunpublished_limit = 10')
-    assert "commit.unpublished_limit: line 4: makes the catalog reject every commit after the limit" in refused(text)
+    assert "commit.unpublished_limit: line 4: lets the catalog reject all commits" in refused(text)
     published = text + '[[after_success]]\noperation = "write"\nobject = "log"\npublishes = true\n'
     assert parse_protocol(published, "my.toml", "my").protocol.unpublished_limit == 10
 

@@ -163,7 +163,7 @@ def test_a_policy_is_taken_whole() -> None:
 def test_the_fields_of_backoff_make_a_policy_and_must_not_contradict_one() -> None:
     config = dataclasses.replace(config_with(), backoff_enabled=True, backoff_base_ms=3.0)
     assert config.commit_policy == CommitPolicy(backoff=Backoff(enabled=True, base_ms=3.0))
-    with pytest.raises(ValueError, match="contradict policy.backoff"):
+    with pytest.raises(ValueError, match=r"contradict policy\.backoff"):
         dataclasses.replace(config, policy=CommitPolicy())
 
 

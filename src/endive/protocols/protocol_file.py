@@ -234,7 +234,7 @@ def _check_commit(document: ProtocolDocument) -> Iterator[Problem]:
         message = 'has no effect unless commit.point = "ratify": only a catalog has unpublished commits'
         yield Problem("commit.unpublished_limit", message, commit.unpublished_limit)
     elif commit.unpublished_limit is not None and not any(step.publishes for step in steps):
-        message = "makes the catalog reject every commit after the limit, because no step publishes; set publishes = true in after_success"
+        message = "lets the catalog reject all commits in the end, because no step publishes; set publishes = true in after_success"
         yield Problem("commit.unpublished_limit", message, commit.unpublished_limit)
 
 
@@ -258,7 +258,7 @@ def _check_retries(document: ProtocolDocument) -> Iterator[Problem]:
         for key in sorted(retries.changed_keys - {"limit"}):
             yield Problem(f"retries.{key}", "has no effect with retries.limit = 0")
     elif not document.conflicts.rebases:
-        message = "contradicts conflicts.rebases = false: an attempt fails only because of an intervening commit, which then ends the operation"
+        message = "contradicts conflicts.rebases = false: after an intervening commit, the operation fails without a retry"
         yield Problem("retries.limit", message, retries.limit)
     if retries.operation_timeout_for and retries.operation_timeout_ms is None:
         yield Problem("retries.operation_timeout_for", "has no effect unless retries.operation_timeout_ms is set")
@@ -295,7 +295,7 @@ def _check_step(
         if phase == "after_abort":
             yield Problem(f"{key}.operation", "is not possible in after_abort, where clients only delete files", step.operation)
     elif step.object is None:
-        yield Problem(f"{key}.object", f"is missing; operation = "{step.operation}" needs a kind of object")
+        yield Problem(f"{key}.object", f'is missing; operation = "{step.operation}" needs a kind of object')
     if step.attempts != "each" and phase != "attempt":
         yield Problem(f"{key}.attempts", "is valid only in the steps of attempt", step.attempts)
     if step.per_attempt and phase == "load":

@@ -225,7 +225,7 @@ def _empirical(table: Mapping[str, Any], floor: float, where: str) -> QuantileDi
             raise ProfileError(f"{where}: {key} must be greater than 0 and must not decrease")
     if len(probabilities) != len(quantiles):
         raise ProfileError(
-            f"{where}: there are {len(probabilities)} probabilities, but {len(quantiles)} quantiles_ms; set one quantile for each probability"
+            f"{where}: {len(probabilities)} probabilities, but {len(quantiles)} quantiles_ms; set one for each probability"
         )
     if probabilities[-1] >= 1.0 or any(b <= a for a, b in pairwise(probabilities)):
         raise ProfileError(f"{where}: probabilities must increase and be below 1")
