@@ -231,7 +231,7 @@ DAMAGES: dict[str, Damage] = {
     ),
     "an unknown status": Damage(of_run(lambda run: set_column(run, "status", first_is("won"))), "status", lost=0),
     "an operation that leads out": Damage(
-        of_run(lambda run: set_column(run, "operation_type", all_are("../../../../OUTSIDE"))), "operation_type is"
+        of_run(lambda run: set_column(run, "operation_type", all_are("../../../../OUTSIDE"))), "operation_type contains"
     ),
     "an operation that is null": Damage(of_run(lambda run: set_column(run, "operation_type", all_are(None))), "operation_type"),
     "another class of the configuration": Damage(

@@ -116,7 +116,7 @@ def test_a_contradiction_is_refused_with_key_line_and_reason(text: str, reason: 
 
 def test_retries_that_never_see_another_version_are_refused() -> None:
     text = LOG.replace('operation = "list"\nobject = "log"\n\n[[after_loss]]\noperation = "read"', 'operation = "write"')
-    assert "after_loss: line 9: no step shows the current version after a lost attempt" in refused(text)
+    assert "after_loss: line 9: no step shows the current version after a failed attempt" in refused(text)
 
 
 def test_a_limit_of_unpublished_commits_needs_a_step_that_publishes() -> None:

@@ -84,11 +84,11 @@ DAMAGES: dict[str, tuple[Callable[[StoredRun], None], str]] = {
     "a commit of a transaction in flight": (first_of("in_flight", "t_commit", 5.0), "t_commit is set"),
     "rows out of order": (swap_rows, "out of order"),
     "other retries than in the summary": (first_of("committed", "n_retries", 40), "n_retries is"),
-    "an unknown class": (first_of("committed", "workload_class", "other"), "workload_class is 'other'"),
+    "an unknown class": (first_of("committed", "workload_class", "other"), "workload_class contains 'other'"),
     "an aborted transaction whose commit took effect": (first_of("aborted", "installs", 1), "but its commit took effect"),
     "a commit that did not take effect": (first_of("committed", "installs", 0), "did not take effect"),
     "a commit that took effect twice without a lost response": (twice, "took effect twice"),
-    "files left behind by a commit": (first_of("committed", "orphaned_files", 3), "orphaned_files is set"),
+    "files left behind by a commit": (first_of("committed", "orphaned_files", 3), "orphaned_files is not 0"),
     "more restarts than real conflicts": (first_of("committed", "n_restarts", 90), "n_restarts exceeds"),
     "a later start of committing": (first_of("committed", "commit_latency", 0.0), "is not the end"),
     "a transaction that occurs twice": (
