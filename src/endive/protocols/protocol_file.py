@@ -34,7 +34,7 @@ class StepSection(Section):
     """Step of a protocol: requests of one kind. The client sends the steps in the order of the file."""
 
     operation: StepOperation = Field(
-        description="Kind of request. list, read, write, delete: an object; request: the catalog; statement: the database."
+        description="Kind of request. list, read, write and delete: an object. request: the catalog. statement: the database."
     )
     object: StepObject | None = Field(
         None,
@@ -52,11 +52,13 @@ class StepSection(Section):
     per_file: Factor = Field(0.0, description="Number of requests for each data file of the table.")
     per_log_entry: Factor = Field(0.0, description="Number of requests for each log entry since the last checkpoint.")
     parallel: bool = Field(False, description="Send the requests in batches of storage.max_parallel instead of sequentially.")
-    attempts: StepAttempts = Field("each", description="Attempts that run the step: all, only the first one, or only the retries.")
+    attempts: StepAttempts = Field(
+        "each", description="Attempts that run the step: each attempt, only the first attempt, or only the retries."
+    )
     discovers: bool = Field(
         False,
-        description="The response shows the current version. Default in load and after_loss: the first request "
-        "whose response can show it.",
+        description="The response shows the current version of the table. Default in load and after_loss: the first request "
+        "whose response can show the version.",
     )
     checks: bool = Field(False, description="The attempt fails at this step if the version has changed since the attempt began.")
     with_next: bool = Field(False, description="The request runs concurrently with the request of the next step.")
@@ -89,7 +91,8 @@ class CommitSection(Section):
     )
     scope: Scope = Field("table", description="Scope within which commits are ordered: one table, or the whole lake.")
     unpublished_limit: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
-        None, description="ratify: number of unpublished commits at which the catalog rejects further ones. Default: no limit."
+        None,
+        description="Number of unpublished commits at which the catalog rejects further commits, with ratify. Default: no limit.",
     )
 
 
@@ -132,7 +135,7 @@ class RetrySection(Section):
 class CheckpointSection(Section):
     """``[checkpoints]``: checkpoints, which summarize the log."""
 
-    every: Count = Field(0, description="Commits per checkpoint; 0: none.")
+    every: Count = Field(0, description="Number of commits per checkpoint; 0 disables checkpoints.")
     by: Literal["writer", "background"] = Field(
         "writer",
         description="writer: the writer of the version runs the steps after its commit. background: no writer "
@@ -151,18 +154,18 @@ class ProtocolDocument(Section):
     date: datetime.date | str = Field("", description="Date of the sources.")
     status: Literal["released", "proposal", "observed", "check"] = Field(
         "released",
-        description="Status: released client, proposal, observed requests, or check of the engine.",
+        description="Origin of the protocol: a released client, a proposal, observed requests, or a check of the engine.",
     )
-    description: str = Field("", description="Limitations of the file, and numbers that are assumptions.")
+    description: str = Field("", description="Limitations of the protocol, and numbers that are assumptions.")
     operations: list[str] = Field(
         default_factory=lambda: sorted(OPERATIONS), description="Operations that the client can commit.", min_length=1
     )
     commit: CommitSection = Field(description="Commit point.")
     load: list[StepSection] = Field(default_factory=list, description="Steps before the job.")
     attempt: list[StepSection] = Field(default_factory=list, description="Steps of each attempt, before its commit.")
-    after_loss: list[StepSection] = Field(default_factory=list, description="Steps after a lost attempt and its backoff.")
+    after_loss: list[StepSection] = Field(default_factory=list, description="Steps after a failed attempt and its backoff.")
     after_success: list[StepSection] = Field(default_factory=list, description="Steps after the commit.")
-    after_abort: list[StepSection] = Field(default_factory=list, description="Steps after the last lost attempt or a conflict.")
+    after_abort: list[StepSection] = Field(default_factory=list, description="Steps after the last failed attempt or a conflict.")
     conflicts: ConflictSection = Field(default_factory=ConflictSection, description="Conflicts.")
     retries: RetrySection = Field(default_factory=RetrySection, description="Retries.")
     checkpoints: CheckpointSection = Field(default_factory=CheckpointSection, description="Checkpoints.")
