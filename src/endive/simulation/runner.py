@@ -42,7 +42,7 @@ class Choice:
     engine: Literal["reference", "compiled"]
     why: str
     compiles: Literal["no", "first", "beside"] = "no"
-    """Whether the kernel is compiled: not at all, before the run, or in the background during the run."""
+    """Compilation of the kernel: none, before the run, or in the background during the run."""
     features: Features | None = None
     """Features of the required kernel.
 
