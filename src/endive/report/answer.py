@@ -1,4 +1,4 @@
-"""State the findings of a study in sentences: the answer to its question, further results, and their limits."""
+"""State the findings of a study in sentences: the answer to the question of the study, further results, and warnings."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ from endive.simulation.columns import TIME_WORDS
 
 Row = dict[Any, Any]
 _ALIKE = 1.05
-"""Ratio of two numbers below which they count as equal."""
+"""Ratio below which two numbers count as equal."""
 _EVEN = 0.9
-"""Jain's index above which commits count as evenly distributed."""
+"""Value of Jain's fairness index from which commits count as evenly distributed among writers."""
 _MEDIAN, _TAIL = "time_to_commit_p50_ms", "time_to_commit_p99_ms"
 _FAR_MORE = 10.0
 _MOST_NAMED = 6
@@ -72,7 +72,7 @@ _REASONS = {
 
 
 def answer_study(study: Study) -> list[str]:
-    """Return the findings, one sentence each. If the study has a question, its answer comes first."""
+    """Return the findings of a study, one sentence each. The answer to the question of the study comes first."""
     totals = _select_totals(study)
     if len(totals) == 1:
         findings = [*_describe_run(totals[0]), *_describe_time(study, totals), *_describe_classes(study)]
@@ -97,7 +97,7 @@ def answer_question(study: Study) -> list[str]:
 
 
 def _find_places(study: Study) -> list[tuple[str, list[str]]]:
-    """Return the highest and the lowest axis value that all configurations have, in words, with the experiments at each."""
+    """Return the highest and the lowest axis value that all configurations have, in words, with the experiments at that value."""
     if study.axis is None or len(study.axis.values) < 2:
         return [("", list(study.manifest.experiments))]
     by_place: dict[float, list[str]] = {}
@@ -123,7 +123,7 @@ def _answer_at(study: Study, question: Subject, at: str, experiments: Sequence[s
 
 
 def _make_scenario_sides(study: Study, experiments: Sequence[str]) -> list[Side]:
-    """Return the scenarios of these experiments, the baseline first; an empty list if two experiments have the same scenario."""
+    """Return the scenarios of these experiments, the baseline first; an empty list if experiments share a scenario."""
     named = {str(study.manifest.experiments[name].parameters.get(SCENARIO_COLUMN)): name for name in experiments}
     ordered = [name for name in study.scenarios if name in named]
     if len(ordered) < 2 or len(named) < len(experiments) or study.scenarios[0] not in named:
@@ -163,7 +163,7 @@ def _list_values(study: Study, question: Subject, experiments: Sequence[str]) ->
 
 
 def _format_value(row: Row, metric: str) -> str:
-    """Return a value with its interval; a bound or ``aborted`` for a metric without a value; ``-`` if it was not measured."""
+    """Return a value with its 95% interval. A percentile without a value is a bound or ``aborted``; an unknown metric is ``-``."""
     value = row[metric]
     if value is None:
         return format_bounded(row, metric) if metric in BOUNDED else "-"
@@ -184,7 +184,9 @@ def _describe_fairness(study: Study) -> Iterator[str]:
 
 
 def describe_fairness(name: str, rows: Sequence[Row], where: Callable[[Row], str]) -> Iterator[str]:
-    """Yield a sentence about the class with the most uneven distribution of commits among writers, if it is far from even.
+    """Yield a sentence about the configuration with the least even distribution of commits among the writers of a class.
+
+    There is no sentence if Jain's fairness index is at least 0.9.
 
     ``where`` returns the name of the configuration of a row, such as `` with 20 clients``, or an empty text for a single
     configuration.
@@ -206,7 +208,7 @@ def describe_fairness(name: str, rows: Sequence[Row], where: Callable[[Row], str
 
 def _describe_run(row: Row) -> Iterator[str]:
     if not is_known(row["success_high"]):
-        yield "No transaction started committing in the measured window."
+        yield "No transaction started committing in the measurement window."
         return
     offered = format_estimate(row["offered_per_s"], row["offered_per_s_hw"])
     yield f"{_format_success(row)} of transactions commit: {_format_throughput(row)} commits/s at an offered load of {offered}/s."
@@ -361,7 +363,7 @@ def _describe_configurations(study: Study, totals: list[Row], *, classes_commit:
 
 
 def _describe_time(study: Study, rows: list[Row]) -> Iterator[str]:
-    """Yield sentences about the largest component of the commit time, and the configurations in which it is the largest."""
+    """Yield sentences about the largest component of the commit time in each configuration."""
     largest: dict[str, list[tuple[Row, float]]] = {}
     for row in rows:
         parts = {name: row[f"mean_{name}"] for name in TIME_WORDS if name != "t_runtime" and is_known(row[f"mean_{name}"])}
@@ -401,7 +403,7 @@ def _describe_classes(study: Study) -> Iterator[str]:
         rows = [row for row in _select_rows(study, name) if is_known(row["success_high"])]
         lowest = min(rows, key=lambda row: row["success_high"], default=None)
         if lowest is None:
-            failing.append((0.0, [f"No {name} transaction started committing in the measured window."]))
+            failing.append((0.0, [f"No {name} transaction started committing in the measurement window."]))
         elif lowest["success_high"] >= LEAST_SUCCESS:
             committing.append(name)
         elif not study.has_load and any(row["success_high"] >= LEAST_SUCCESS for row in rows):
@@ -416,7 +418,7 @@ def _describe_classes(study: Study) -> Iterator[str]:
 
 
 def _contrast_class(study: Study, name: str, rows: list[Row]) -> list[str]:
-    """Contrast the configurations in which a class commits with the others, and name metadata reads if they are the cause."""
+    """Return sentences about the configurations in which a class fails to commit, and about metadata reads as the cause."""
     committing = [row for row in rows if row["success_high"] >= LEAST_SUCCESS]
     failing = sorted((row for row in rows if row["success_high"] < LEAST_SUCCESS), key=lambda row: row["success_high"])
     if len(rows) > _MOST_NAMED:
@@ -435,10 +437,10 @@ def _contrast_class(study: Study, name: str, rows: list[Row]) -> list[str]:
         kind = max(_READS, key=lambda kind: row[kind] - base[kind])
         if row[kind] > _FAR_MORE * (base[kind] + 1.0):
             reads = f"{format_number(row[kind])} {_READS[kind]} per transaction{_locate(study, row)}"
-            causes.append(f"{reads} (at most {format_number(base[kind])} in the others)")
+            causes.append(f"{reads} (at most {format_number(base[kind])} in the other configurations)")
     asked = study.question is not None and (study.question.metric, study.question.workload_class) == ("success_rate", name)
     first = [] if asked else [finding]  # the answer to the question states it
-    return [*first, f"The cause is metadata reads: {', '.join(causes)}."] if causes else first
+    return [*first, f"Metadata reads are the cause: {', '.join(causes)}."] if causes else first
 
 
 def _describe_failing(study: Study, name: str, rows: list[Row], lowest: Row) -> str:
@@ -469,7 +471,7 @@ def describe_windows(study: Study) -> str:
 
 
 def warn_study(study: Study) -> list[str]:
-    """Return the limits of the findings, such as few seeds, overload, short runs, or loads only on one side of saturation."""
+    """Return warnings about the findings: few seeds, overload, short runs, growing tables, or too narrow a range of loads."""
     return list(_list_warnings(study, _select_totals(study)))
 
 
@@ -481,23 +483,26 @@ def _list_warnings(study: Study, totals: list[Row]) -> Iterator[str]:
     few = [row for row in totals if row["few_seeds"]]
     if len(few) == len(totals):
         seeds = format_count(max(row["n_seeds"] for row in few), "seed")
-        yield f"Only {seeds}: intervals need at least {FEWEST_SEEDS}. Run more seeds."
+        yield f"The study has only {seeds}. Intervals need at least {FEWEST_SEEDS} seeds. Run more seeds."
     elif few:
         share = _count_of(len(few), totals, "has", "have")
         pronoun = "its" if len(few) == 1 else "their"
         yield f"{share} fewer than {FEWEST_SEEDS} seeds; {pronoun} intervals are not reliable."
     yield from _warn_windows(study, totals)
     for bound, verdict, advice in (
-        ("above", "The highest simulated load is sustained", "higher"),
-        ("at_or_below", "The lowest simulated load is not sustained", "lower"),
+        ("above", "sustain the highest simulated load", "higher"),
+        ("at_or_below", "do not sustain the lowest simulated load", "lower"),
     ):
         n = int((study.saturation["bound"] == bound).sum()) if not study.saturation.empty else 0
         if n:
-            yield f"{verdict} in {format_count(n, 'configuration')}. Add {advice} loads to find the limit."
+            agreed = (
+                verdict.replace("do not", "does not").replace("sustain the highest", "sustains the highest") if n == 1 else verdict
+            )
+            yield f"{format_count(n, 'configuration')} {agreed}. Add {advice} loads to find the maximum sustainable load."
 
 
 def _warn_windows(study: Study, totals: list[Row]) -> Iterator[str]:
-    """Yield warnings about overloaded experiments and about short runs; an overloaded system gets no warning about short runs."""
+    """Yield warnings about overload, growing tables and short runs. Overloaded experiments have no warning about short runs."""
     over = [(row, text) for row in totals if (text := describe_overload(row)) is not None]
     if over and len(totals) == 1:
         yield over[0][1]
@@ -519,7 +524,8 @@ def _warn_windows(study: Study, totals: list[Row]) -> Iterator[str]:
     short_runs = [(row, text) for row in sustained if (text := describe_short_run(window_of(row))) is not None]
     drifting = sum(window_of(row).is_drifting for row, _ in short_runs)
     if drifting:
-        yield f"No steady state in {drifting} of {len(totals)} experiments; the results hold only for runs of this duration."
+        verb = _count_of(drifting, totals, "does", "do")
+        yield f"{verb} not reach a steady state. The results hold only for runs of the simulated duration."
     if len(short_runs) > drifting:
         longest = max((row for row, _ in short_runs if row["needed_ms"] is not None), key=lambda row: row["needed_ms"])
         needed = f"{format_duration(longest['needed_ms'])} (required{_locate(study, longest)})"
@@ -569,7 +575,7 @@ def _format_success(row: Row) -> str:
 
 
 def _format_load(study: Study, load: float) -> str:
-    """Return a load with its unit and, if there are several classes, the name of the class with that rate."""
+    """Return a load as a rate: ``8/s``, or ``8 ingest transactions/s`` if the study has several classes."""
     axis = study.axis
     assert axis is not None
     owner = phrases.find_load_class(axis.column)
@@ -581,7 +587,7 @@ def _format_load(study: Study, load: float) -> str:
 
 
 def _choose_preposition(study: Study) -> str:
-    """Return an axis value with its preposition: ``at 8/s``, ``with 20 clients``."""
+    """Return the preposition before an axis value: ``at`` 8/s, ``with`` 20 clients."""
     return "at" if study.axis is not None and "/s)" in study.axis.title else "with"
 
 
@@ -596,7 +602,7 @@ def _name_point(study: Study, row: Row) -> str:
 
 
 def _list_places(study: Study, row: Row) -> list[str]:
-    """Return the configuration and the position on the axis of an experiment in prose, without those that all share."""
+    """Return the configuration and the axis value of an experiment in prose, without those that all experiments share."""
     parts = [_name_series(study, row)] if len(study.series) > 1 else []
     if study.axis is not None and is_known(row["x"]) and len(study.axis.values) > 1:
         value = phrases.phrase_label(phrases.name_value(study.axis.column, row["x"]))

@@ -39,9 +39,9 @@ _KINDS = ("number", "bound", "never")
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison, the baseline or an alternative: source, runs in order of seeds, and code version.
+    """Configuration in a comparison (the baseline or an alternative): source, name, runs in order of seeds, and code version.
 
-    ``submitted`` gives the transactions of a seed by class, in the order of their submission.
+    ``submitted`` returns the transactions of a seed by class, in the order of submission.
     """
 
     source: str
@@ -112,7 +112,7 @@ def _find_experiment(source: str, root: Path, name: str) -> Path:
 
 @dataclass(frozen=True)
 class Pairing:
-    """Seeds by which the runs of two sides of a comparison are paired (None if unpaired), and warnings."""
+    """Seeds by which the runs of two configurations are paired (None if they are not paired), and warnings."""
 
     seeds: tuple[int, ...] | None
     warnings: tuple[str, ...]
@@ -124,21 +124,24 @@ class Pairing:
 
 
 def pair_seeds(a: Side, b: Side) -> Pairing:
-    """Pair the runs of two sides of a comparison by seed, if both have all or enough seeds in common, and collect warnings."""
+    """Pair the runs of two configurations by seed. Runs are not paired if the configurations have too few common seeds."""
     warnings = []
     common = tuple(sorted(set(a.seeds) & set(b.seeds)))
     alone = sorted(set(a.seeds) ^ set(b.seeds))
     paired_up = bool(common) and (not alone or len(common) >= FEWEST_SEEDS)
     if not paired_up:
         warnings.append(
-            f"The seeds cannot be paired ({a.name}: {_list_seeds(a.seeds)}; {b.name}: {_list_seeds(b.seeds)}). "
-            "Differences have Welch intervals for unpaired runs, which are wider."
+            f"The runs cannot be paired by seed ({a.name}: {_list_seeds(a.seeds)}; {b.name}: {_list_seeds(b.seeds)}). "
+            "The intervals of differences are Welch intervals, which are wider than intervals of paired runs."
         )
     elif alone:
-        warnings.append(f"Compared by {format_count(len(common), 'common seed')}; omitted: {_list_seeds(alone)}.")
+        warnings.append(
+            f"The comparison uses the {format_count(len(common), 'seed')} that both configurations have. "
+            f"Other seeds are omitted: {_list_seeds(alone)}."
+        )
     fewest = len(common) if paired_up else min(len(a.seeds), len(b.seeds))
     if fewest < FEWEST_SEEDS:
-        warnings.append(f"Fewer than {FEWEST_SEEDS} seeds: intervals are not reliable.")
+        warnings.append(f"Intervals from fewer than {FEWEST_SEEDS} seeds are not reliable. Run more seeds.")
     if a.code_version != b.code_version:
         warnings.append(f"{a.name} and {b.name} were simulated by different code versions ({a.code_version} and {b.code_version}).")
     return Pairing(common if paired_up else None, tuple(warnings))
@@ -150,9 +153,9 @@ def _list_seeds(seeds: Sequence[int]) -> str:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One metric of one class and operation in the baseline (a) and an alternative (b).
+    """Comparison of one metric of one workload class and operation in the baseline (a) and an alternative (b).
 
-    ``difference`` is None if one of the two percentiles is not a number.
+    ``difference`` is None if a percentile of ``a`` or ``b`` is a bound or infinite.
     """
 
     metric: str
@@ -188,7 +191,7 @@ class RankedSide:
 
 @dataclass(frozen=True)
 class Leader:
-    """Best configuration, whether its lead over all others is significant, and the configurations with which it ties."""
+    """Best configuration, whether its lead over all others is significant, and the configurations that tie with it."""
 
     name: str
     clear: bool
@@ -242,7 +245,7 @@ def compare_sides(
     Args:
         sides: The baseline and its alternatives.
         subjects: Metrics to compare.
-        times: Number of study points whose comparisons are reported together.
+        times: Number of values on the axis of the study whose comparisons are reported together.
         corrected: Number of simultaneous intervals (Bonferroni). Default: all comparisons.
 
     Raises:
@@ -258,10 +261,10 @@ def compare_sides(
 
 
 def compare_all(sides: Sequence[Side], question: Subject | None, metrics: Sequence[str]) -> Alternatives:
-    """Compare alternatives with the baseline: a single one by all metrics, several by the question and the metrics of each class.
+    """Compare alternatives with the baseline by the metric of the question and by ``metrics``, by default the usual metrics.
 
-    One alternative without a question has 95% intervals; other comparisons have simultaneous intervals. If only a question is
-    given, only its metric is compared, so that other comparisons do not widen the intervals.
+    The comparison of a single alternative without a question has 95% intervals; other comparisons have simultaneous 95% intervals.
+    With a question and no ``metrics``, only the metric of the question is compared, because more comparisons widen the intervals.
     """
     if len(sides) == 2 and question is None:
         return compare_sides(sides, list_subjects(sides, metrics or METRICS), corrected=1)
@@ -318,7 +321,7 @@ def list_subjects(sides: Sequence[Side], metrics: Sequence[str]) -> list[Subject
 
 
 def compare_metric(a: Side, b: Side, pairing: Pairing, subject: Subject, confidence: float = CONFIDENCE) -> Comparison | None:
-    """Compare one metric of a class and operation; return None if the baseline or the alternative has no measurement."""
+    """Compare one metric of a class and operation. Return None if the baseline or the alternative has no value."""
     of_a, of_b = (estimate_metric(_select_rows(side, subject, pairing.seeds), subject.metric, confidence) for side in (a, b))
     if of_a is None or of_b is None:
         return None

@@ -26,11 +26,11 @@ from endive.studies.measure import MetricsOptions, RunMetrics
 from endive.studies.replicate import Replications
 
 VERDICTS = {"holds": "yes", "fails": "no", "open": "undecided"}
-"""Word for each verdict on a condition at a load."""
+"""Words that print whether a load meets the condition."""
 _FORMATS = ("svg", "png")
 _SIGN = re.compile(r"\s*(<=|>=|<|>)\s*")
 _COUNTED = ("writers", "clients")
-"""Noun for each key that is a count."""
+"""Keys that are counts."""
 
 
 FrontierAnswer = SearchAnswer[Question, Frontier]
@@ -56,7 +56,7 @@ def answer_frontier(question: Question, folder: Path, options: MetricsOptions, n
 
 
 def format_load(question: Question, load: float) -> str:
-    """Return a load with the unit of its key; counts are whole numbers."""
+    """Return a load with the unit of the varied key: ``8/s``, ``20 writers``, ``10 s``."""
     last = question.vary.rpartition(".")[2]
     if last in _COUNTED:
         return format_count(round(load), last.removesuffix("s"))
@@ -147,7 +147,7 @@ def describe_windows(loads: Sequence[Sequence[RunMetrics]]) -> list[str]:
 
 
 def _record(question: Question, found: Frontier, replications: Replications) -> dict[str, Any]:
-    """Return the record of the search, from which the answer can be reproduced."""
+    """Return the record of a search: the answer, and the metrics at each load."""
     points, loads = [], []
     for point in found.points:
         document = question.document(point.load)

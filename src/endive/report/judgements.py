@@ -23,15 +23,15 @@ _RELATIONS: dict[Sign, tuple[str, str]] = {
     ">": ("not above", "above"),
     ">=": ("below", "at or above"),
 }
-"""Words for the relation of a value to the threshold: if the condition does not hold, and if it holds."""
+"""Relation of a value to the threshold in words: for a condition that is not met, and for a condition that is met."""
 _OF_A = re.compile(r"\s*\bof\s+A$")
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Evaluated condition on an alternative: whether the mean meets it, and whether the interval excludes the opposite.
+    """Result of a ``--fail-if`` condition: ``holds`` if the mean meets the condition, ``clear`` if the 95% interval agrees.
 
-    If there is no estimate, or if a bound leaves the condition open, ``holds`` is True, so that the check fails.
+    ``holds`` is also True if the metric has no value, or only a bound that leaves the condition undecided. The check then fails.
     """
 
     condition: Condition
@@ -41,7 +41,7 @@ class Judgement:
 
 
 def judge_estimate(condition: Condition, found: Estimate | None) -> Judgement:
-    """Evaluate a condition on the mean of an estimate. A lower bound meets the condition if any higher value does."""
+    """Evaluate a condition on the mean of an estimate. A lower bound meets the condition if any value above the bound does."""
     if found is None:
         return Judgement(condition, None, holds=True, clear=False)
     verdict = condition.verdict(found.low, found.high)
@@ -59,7 +59,7 @@ def describe_judgement(each: Judgement, name: str = "B") -> str:
     verdict, condition, found = "FAIL" if each.holds else "PASS", each.condition, each.estimate
     subject, _, threshold = (part.strip() for part in condition.text.partition(condition.sign))
     if found is None:
-        return f"{verdict}: {subject} could not be measured in {name}. A condition without a measurement counts as met."
+        return f"{verdict}: {subject} could not be measured in {name}. The check fails if a metric has no value."
     threshold = _OF_A.sub("", threshold)
     relation = _RELATIONS[condition.sign][each.holds]
     if found.kind == "never":

@@ -1,4 +1,4 @@
-"""Provide the names of parameters, values, operations and windows that figures, reports and the terminal show."""
+"""Name parameters, values and operations, and describe runs in sentences, for figures, reports and the terminal."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ _PARAMETERS = {
     "failures_lost_answer": ("lost responses", "share"),
     "failures_client_crash": ("client crashes", "share"),
 }
-"""Name and unit of each parameter, by column without the prefix.
+"""Name and unit of each parameter in figures and reports, by column without the prefix.
 
-Keys of classes have the names of the same keys of ``[transaction]``.
+Keys of a workload class have the names of the same keys of ``[transaction]``.
 """
 
 _STORES = {
@@ -124,19 +124,19 @@ _CLASS = re.compile(rf"^workload_(?P<name>.+?)_(?P<key>{_CLASS_KEYS})$")
 _BETWEEN_ARRIVALS = re.compile(r"_?inter_arrival_(scale|mean|value)$")
 _UNITS = (("_ms", "ms"), ("_bytes", "bytes"))
 _LATENCIES = re.compile(r"^(catalog|storage)_.*_(median|mean|minimum)$")
-"""Pattern of the columns of latency distributions, which are in ms without a suffix."""
+"""Pattern of the columns of latency distributions. Their unit is ms, although their names have no suffix."""
 _SHARES = frozenset(name for name, unit in _PARAMETERS.values() if unit == "share")
 """Names of parameters that are proportions."""
 
 _SHORTEST_MS = 1.0
 """Shortest warm-up that reports mention."""
 _MANY = 0.01
-"""Fraction of transactions in flight above which a warning about overload mentions them."""
+"""Fraction of transactions in flight above which the warning about overload gives the fraction."""
 _RANGE = re.compile(r"[\d.]+\N{EN DASH}[\d.]+%$")
 
 
 def name_parameter(column: str) -> tuple[str, str]:
-    """Return the name of a parameter and its unit."""
+    """Return the name and the unit of a parameter: ``("initial backoff", "ms")``."""
     key = column.removeprefix(PREFIX)
     if key in _PARAMETERS:
         return _PARAMETERS[key]
@@ -234,10 +234,10 @@ def rank_value(column: str, value: Any) -> tuple[int, float, str]:
 
 
 def label_configuration(parameters: Mapping[str, Any], every: Mapping[str, Any] | None = None) -> str:
-    """Return the name of a configuration, made of the values in which it differs from others.
+    """Return the label of a configuration: the values of the parameters that vary, such as ``S3, no backoff``.
 
-    An operation mix is one value, computed from ``every`` parameter. The other backoff keys are omitted without backoff; with
-    backoff, they replace the word ``backoff``.
+    The weights of an operation mix form one value, computed from ``every`` parameter. Without backoff, the other backoff keys are
+    omitted. With backoff, the other backoff keys replace the word ``backoff``.
     """
     names: dict[str, None] = {}
     for column, value in parameters.items():
@@ -294,7 +294,9 @@ _BOTTLENECK = 0.9
 
 
 def describe_utilization(rows: Sequence[Mapping[str, Any]], workers: int, where: str = "") -> str | None:
-    """Return a sentence about the utilization of a catalog service and whether it is the bottleneck; None without a service.
+    """Return a sentence about the utilization of a catalog service, with a remedy if the catalog is the bottleneck.
+
+    Return None if the catalog is not a service with a limited number of workers.
 
     Args:
         rows: Metrics of all transactions, of each seed or over seeds.
@@ -306,7 +308,8 @@ def describe_utilization(rows: Sequence[Mapping[str, Any]], workers: int, where:
         return None
     share = sum(known) / len(known)
     who = f"the catalog's {workers} workers" if workers > 1 else "the catalog's worker"
-    limits = " The catalog is the bottleneck. Raise catalog.workers or shorten its service times." if share >= _BOTTLENECK else ""
+    remedy = " The catalog is the bottleneck. Raise catalog.workers, or shorten the service times of the catalog."
+    limits = remedy if share >= _BOTTLENECK else ""
     return f"Utilization of {who} is {format_percent(share)}{where}.{limits}"
 
 
@@ -336,11 +339,11 @@ _GROWING = {
 
 
 def describe_growth(rows: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return a sentence about the table state that grows over the window, with its growth per day, or None.
+    """Return a sentence about the growth of table metadata and manifests per day; None if they do not grow.
 
     Args:
-        rows: Metrics of all transactions, one row per seed or one over seeds. State is reported if it grows in all rows, with the
-            mean growth.
+        rows: Metrics of all transactions: a row for each seed, or one row with the means over seeds. Growth is reported only if
+            all rows grow.
     """
     grown = []
     for state, name in _GROWING.items():
@@ -365,17 +368,17 @@ def _lowest_growth(row: Mapping[str, Any], metric: str) -> float:
 
 
 def describe_limit(row: Mapping[str, Any], limit_bytes: int | None) -> str | None:
-    """Return a sentence about the day on which metadata.json reaches the size limit of the catalog; None if it does not grow."""
+    """Return a sentence about the day on which metadata.json reaches the size limit of the catalog; None if it never does."""
     day = math.inf if limit_bytes is None else day_of_limit(row, limit_bytes)
     if limit_bytes is None or math.isinf(day):
         return None
-    beyond = " if it continues to grow as simulated" if day * DAY_MS > row["duration_ms"] else ""
+    beyond = " if growth continues as simulated" if day * DAY_MS > row["duration_ms"] else ""
     reached = f"the limit of {format_bytes(limit_bytes)} on day {math.ceil(day):,}{beyond}"
     return f"metadata.json reaches {reached}. Expire snapshots earlier."
 
 
 def _limit_results(window: Window) -> str:
-    return f"The results hold only for the simulated {format_duration(window.duration_ms)}."
+    return f"The results hold only for runs of {format_duration(window.duration_ms)}."
 
 
 def describe_drift(rows: Sequence[Mapping[str, Any]]) -> str | None:
@@ -407,7 +410,7 @@ def describe_overload(row: Mapping[str, Any]) -> str | None:
 
 
 def format_bounded(row: Mapping[Any, Any], metric: str) -> str:
-    """Return a percentile or retries as a number, a lower bound (``> 12 s``) or ``aborted``; ``-`` if it is unknown."""
+    """Return a percentile or a number of retries as text: a number, a lower bound (``> 12 s``), ``aborted``, or ``-`` if unknown."""
     value, least = row.get(metric), row.get(at_least(metric))
     if value is not None and math.isfinite(value):
         return format_metric(metric, value)
@@ -420,7 +423,7 @@ def explain_ranges(cells: Iterable[str]) -> str | None:
         return None
     return (
         "If transactions are in flight at the end of the run, success is a range: the lower end assumes that none of them commit, "
-        "the upper end that all do. The range is not a confidence interval."
+        "the upper end assumes that all of them commit. The range is not a confidence interval."
     )
 
 

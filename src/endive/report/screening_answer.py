@@ -35,7 +35,7 @@ def answer_screening(
 
     def report(done: int, points: int) -> None:
         if done % (len(question.parameters) + 1) == 0:
-            note(f"  {done} of {points} points finished")
+            note(f"  {done} of {points} configurations finished")
 
     found = screen(question, search.replications, trajectories, seeds, key, report)
     content = {
@@ -62,13 +62,19 @@ def describe_screening(question: ScreeningQuestion, found: Screening) -> list[st
         size, half_width = (format_effect(question.objective.metric, value) for value in (first.size, first.half_width))
         sentences = [f"{first.parameter.name} has the largest effect on {subject}: {size} ± {half_width} over its range."]
         if rest:
-            sentences.append(f"Smaller significant effects: {join_names([each.parameter.name for each in rest])}.")
+            sentences.append(f"Parameters with smaller significant effects: {join_names([each.parameter.name for each in rest])}.")
     silent = [each.parameter.name for each in found.effects if not each.is_significant]
     if silent and important:
-        sentences.append(f"No significant effect: {join_names(silent)}.")
+        sentences.append(
+            f"The effects of {join_names(silent)} are not significant."
+            if len(silent) > 1
+            else f"The effect of {silent[0]} is not significant."
+        )
     if found.dropped:
         total = found.trajectories + found.dropped
-        sentences.append(f"{found.dropped} of {total} trajectories are omitted because the metric has no value on them.")
+        sentences.append(
+            f"{found.dropped} of {total} trajectories are omitted, because the metric has no value in some of their runs."
+        )
     return sentences
 
 
@@ -97,7 +103,7 @@ def _effect_data(each: Effect) -> dict[str, Any]:
 
 
 def build_screening_figure(question: ScreeningQuestion, found: Screening, name: str) -> Figure:
-    """Build the effect of each parameter on the metric with its 95% interval, the largest effect first."""
+    """Build the figure of the effect of each parameter on the metric, with 95% intervals, the largest effect first."""
     kind = kind_of(question.objective.metric)
     factor, unit = {"share": (100.0, " (pp)"), "time": (1.0, " (ms)"), "rate": (1.0, " (1/s)"), "number": (1.0, "")}[kind]
     subject = name_subject(question.objective)

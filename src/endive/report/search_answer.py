@@ -1,4 +1,4 @@
-"""Provide what ``frontier``, ``tune`` and ``screen`` share: stored runs, the record of a result, and sentences about precision."""
+"""Store the runs and the record of ``endive frontier``, ``tune`` and ``screen``, and describe whether a precision was reached."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SearchDirectory:
         self.replications = Replications(folder / REPLICATIONS_FOLDER, options)
 
     def write_record(self, name: str, question: VariedFile, content: Mapping[str, Any]) -> dict[str, Any]:
-        """Write the record of a result as JSON, with what is needed to reproduce the search, and return it."""
+        """Write the result of a search to a JSON file, with the configuration and code version that reproduce the search."""
         record = {
             **content,
             "warmup_ms": self._options.warmup_ms,
@@ -60,33 +60,33 @@ class SearchDirectory:
         return record
 
 
-def describe_precision(precision: Precision, reached: Collection[Reached], noun: str = "point") -> str:
-    """Return sentences about the number of seeds and the metrics that did not reach the precision."""
+def describe_precision(precision: Precision, reached: Collection[Reached]) -> str:
+    """Return whether all experiments reached the requested precision, with the number of seeds and a remedy."""
     counts = sorted(each.seeds for each in reached)
-    several = f" at {format_count(len(counts), noun)}" if len(counts) > 1 else ""
+    several = f" in {format_count(len(counts), 'experiment')}" if len(counts) > 1 else ""
     seeds = format_count(counts[-1], "seed") if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]} seeds"
     wide = [each for each in reached if each.wide]
     if not wide:
-        return f"Precision {precision} reached with {seeds}{several}."
-    stopped = f" at {len(wide)} of {format_count(len(counts), noun)}" if len(counts) > 1 else ""
-    return f"Precision {precision} not reached{stopped}, with {seeds}{several}. {_explain(precision, wide)}"
+        return f"The precision of {precision} is reached with {seeds}{several}."
+    stopped = f" in {len(wide)} of {format_count(len(counts), 'experiment')}" if len(counts) > 1 else ""
+    return f"The precision of {precision} is not reached{stopped} with {seeds}. {_explain(precision, wide)}"
 
 
 def _explain(precision: Precision, wide: Collection[Reached]) -> str:
-    """Return a sentence about the interval that is farthest from the precision, with a remedy."""
+    """Return a sentence about the metric whose interval is farthest from the precision, with a remedy."""
     widths = [width for each in wide for width in each.wide]
     improvable = [width for width in widths if width.is_improvable]
     if improvable:
         widest = max(improvable, key=_ratio)
         return (
-            f"The interval of {widest.name} is ±{_format_reached(precision, widest)} with the maximum number of seeds. "
+            f"With the maximum number of seeds, the half width of {widest.name} is {_format_reached(precision, widest)}. "
             "Raise --max-seeds or simulation.duration_ms."
         )
     longer = "Raise simulation.duration_ms."
     flying = [width for width in widths if width.half_width is not None]
     if flying:
-        return f"{flying[0].name} depends on transactions in flight at the end of the run; more seeds do not help. {longer}"
-    return f"{widths[0].name} is a bound or has no value in some runs; more seeds do not help. {longer}"
+        return f"{flying[0].name} depends on transactions in flight at the end of the run, so more seeds do not help. {longer}"
+    return f"{widths[0].name} is only a bound, or has no value, in some runs, so more seeds do not help. {longer}"
 
 
 def _ratio(width: Width) -> float:

@@ -36,7 +36,7 @@ _SEEDS = 10
 
 @dataclass(frozen=True)
 class Selection:
-    """Sides of a comparison before they are run: sources, names, and configurations (None for stored results).
+    """Configurations to compare, before they are run: sources, names, and documents (None for stored results).
 
     The baseline comes first.
     """
@@ -49,7 +49,7 @@ class Selection:
 
 
 def describe_drifts(sides: Sequence[Side]) -> list[str]:
-    """Return distinct warnings about configurations without a steady state, with short runs or with growing tables."""
+    """Return warnings about configurations without a steady state, with short runs, or with growing tables."""
     drifts: dict[str, list[str]] = {}
     for side in sides:
         text = describe_drift([run.select(ALL, ALL) for run in side.runs])
@@ -64,14 +64,14 @@ def refuse(source: str, message: str, key: str = "") -> NoReturn:
 
 
 def select_sources(sources: Sequence[str], overrides: Mapping[str, Any], last_overrides: Mapping[str, Any]) -> Selection:
-    """Return configurations, experiments and runs by name; ``last_overrides`` also apply, but only to the last configuration."""
+    """Return the configurations, experiments and runs to compare; ``last_overrides`` apply only to the last configuration."""
     given = [_split(source) for source in sources]
     changes = [overrides] * (len(given) - 1) + [{**overrides, **last_overrides}]
     return name_sources(given, [_load(source, dict(each)) for (_, source), each in zip(given, changes, strict=True)])
 
 
 def name_sources(given: Sequence[tuple[str | None, str]], documents: Sequence[Document | None]) -> Selection:
-    """Return sources with the names that the user gave, or with generated unique names."""
+    """Return the sources to compare, with the names set by the user or unique generated names."""
     names = [name or _own_name(source, document) for (name, source), document in zip(given, documents, strict=True)]
     clear = [name if names.count(name) == 1 else source for name, (_, source) in zip(names, given, strict=True)]
     return Selection(tuple(source for _, source in given), _once(clear), tuple(documents))
@@ -122,7 +122,7 @@ def _of_file(path: Path, overrides: Mapping[str, Any], quick: bool) -> Selection
         refuse(str(path), "compare needs at least two sources: pass a second configuration, or a study with [scenario.NAME]")
     sweep = Sweep(path, quick=quick, overrides=overrides)
     if not sweep.scenarios:
-        refuse(str(path), "there are there are no scenarios; add a table [scenario.NAME] for each alternative", "scenario")
+        refuse(str(path), "is missing; add a table [scenario.NAME] for each alternative", "scenario")
     points = plan_sweep(sweep).points
     axes = [key for point in points for key in point.values if key != SCENARIO]
     names = [str(point.values[SCENARIO]) for point in points]
@@ -154,7 +154,7 @@ def _of_directory(root: Path) -> Selection:
 def _measure_sides(
     chosen: Selection, seeds: Sequence[int] | None, options: MetricsOptions, out: Path, note: Callable[[str], None]
 ) -> list[Side]:
-    """Return all sides of a comparison, measured in one window.
+    """Run and measure all configurations of a comparison in one measurement window.
 
     Configurations are run with the seeds of the first stored result, if there is one.
     """
@@ -180,7 +180,7 @@ def _measure_sides(
     try:
         window = common_window(windows)
     except ValueError as error:
-        refuse("--warmup", f"the sides have no common window: {error}")
+        refuse("--warmup", f"the configurations have no common measurement window: {error}")
     found = []
     for place, (name, document) in enumerate(zip(chosen.names, documents, strict=True)):
         if document is None:
@@ -205,13 +205,13 @@ def make_sides(
     out: Path,
     note: Callable[[str], None],
 ) -> tuple[list[Side], Reached | None]:
-    """Return all sides of a comparison, with the given seeds or as many as a precision of the differences requires.
+    """Run and measure all configurations of a comparison, with these seeds or with as many seeds as the precision requires.
 
     A relative precision is a fraction of the value of the baseline. The precision applies to the metric of the question and to
     ``metrics``, by default to success and p95.
 
     Raises:
-        ConfigError: If one of the sides is a stored result, which cannot get more seeds.
+        ConfigError: If a precision is requested and one of the configurations is a stored result, whose seeds are fixed.
     """
     if precision is None:
         return _measure_sides(chosen, seeds, options, out, note), None
@@ -236,7 +236,7 @@ def find_question(text: str | None, sides: Sequence[Side], source: str) -> Subje
 
 
 def _measure_difference(found: Comparison, precision: Precision) -> Width:
-    """Return the width of the interval of a difference: None unless both values are numbers, 0 if all seeds agree."""
+    """Return the width of the interval of a difference; without width if a value is a bound or infinite."""
     name = str(Subject(found.metric, found.workload_class, found.operation))
     if found.difference is None:
         return Width(name, 0.0 if found.is_significant else None, 0.0)

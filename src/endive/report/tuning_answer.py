@@ -67,7 +67,7 @@ def count_most_runs(question: TuningQuestion, plan: Plan) -> int:
 
 
 def describe_outcome(question: TuningQuestion, outcome: Measured) -> str:
-    """Return the mean of the metric over seeds as text with its unit."""
+    """Return the mean of the objective over seeds with its unit: ``640 ms``."""
     metric, mean = question.objective.metric, outcome.mean
     if mean is None:
         return f"aborted in {outcome.never} of {len(outcome.costs)} seeds" if outcome.never else "not measured in every seed"
@@ -119,7 +119,7 @@ def describe_tuning(question: TuningQuestion, outcome: Tuned) -> list[str]:
 
 
 def _describe_failure(question: TuningQuestion, outcome: Tuned) -> str:
-    """Return the sentence about conditions that no candidate meets, and the candidate that may meet them."""
+    """Return a sentence about the conditions that no candidate meets on average, with a remedy."""
     texts = join_names([each.text for each in question.conditions])
     closest = min(outcome.finals, key=lambda each: outcome.finals[each].order)
     if outcome.finals[closest].condition_rank == 2:
@@ -141,16 +141,16 @@ def _describe_runner_up(question: TuningQuestion, outcome: Tuned) -> list[str]:
     verdicts = list(zip(question.conditions, found.verdicts, strict=True))
     broken, unclear = ([each.text for each, verdict in verdicts if verdict == wanted] for wanted in ("fails", "open"))
     if broken:
-        reason = f"it does not meet {join_names(broken)}"
+        reason = f"It does not meet {join_names(broken)}."
     elif unclear and outcome.best is not None and found.condition_rank > outcome.finals[outcome.best].condition_rank:
-        reason = f"it may not meet {join_names(unclear)}; raise --seeds or simulation.duration_ms"
+        reason = f"It may not meet {join_names(unclear)}. Raise --seeds or simulation.duration_ms."
     elif advantage.clear:
-        reason = f"compared with it, the best candidate has {describe_advantage(question, advantage, found)}"
+        reason = f"The best candidate has {describe_advantage(question, advantage, found)}."
     else:
-        reason = "no significant difference; the best candidate ranked higher in earlier rounds"
+        reason = "It is not significantly different from the best candidate, which ranked higher in earlier rounds."
         if outcome.best is not None and len(question.candidates[second].point) > len(question.candidates[outcome.best].point):
-            reason = "no significant difference, but it changes more settings"
-    return [f"Runner-up {question.candidates[second].name} ({list_settings(question, second)}): {reason}."]
+            reason = "It is not significantly different from the best candidate, but changes more settings."
+    return [f"Runner-up: {question.candidates[second].name} ({list_settings(question, second)}). {reason}"]
 
 
 def _describe_ends(question: TuningQuestion, best: int) -> list[str]:
@@ -207,7 +207,7 @@ def describe_advantage(question: TuningQuestion, advantage: Advantage, other: Me
 
 
 def _record(question: TuningQuestion, found: Tuned, plan: Plan, evaluate: CostEvaluator) -> dict[str, Any]:
-    """Return the record of the search, from which the answer can be reproduced."""
+    """Return the record of a search: the answer, the final comparison, and all candidates."""
     best = found.best
     clear = found.clear_over(TODAY)
     return {
@@ -274,7 +274,7 @@ def _tried(question: TuningQuestion, found: Tuned, candidate: int) -> dict[str, 
 
 
 def list_snippets(question: TuningQuestion, candidate: int) -> list[Snippet]:
-    """Return the changed settings of a candidate, each with where to set it."""
+    """Return statements and commands that apply the settings of a candidate: table properties, schedules, and a comparison."""
     chosen = question.candidates[candidate]
     if not chosen.settings or candidate == TODAY:
         return []

@@ -26,6 +26,7 @@ from endive.report.comparison import Alternatives, Comparison, RankedSide, Ranki
 _NAMES = {
     "success_rate": "success",
     "retries_per_txn": "retries per transaction",
+    "overhead": "commit overhead",
     "throughput_per_s": "throughput",
     "handovers_per_s": "file batches per second",
     "handovers_per_commit": "file batches per commit",
@@ -33,12 +34,13 @@ _NAMES = {
     **{f"oldest_handover_p{share}_ms": f"p{share} of the time from handoff to commit" for share in (50, 95, 99)},
 }
 _ROUNDING = 1e-9
-"""Smallest difference that does not count as a rounding error, as a fraction of the half width."""
+"""Fraction of the half width below which a difference is a rounding error."""
 _VERDICTS = {True: "better", False: "worse", None: "different"}
+_SAME = "not significantly different"
 
 
 def _quote(name: str) -> str:
-    """Return a name of the user in backquotes; ``A`` and ``B`` stay as they are."""
+    """Return the name of a configuration in backquotes, except ``A`` and ``B``."""
     return name if name in ("A", "B") else f"`{name}`"
 
 
@@ -63,7 +65,7 @@ def format_value(metric: str, found: Estimate) -> str:
 
 
 def format_change(metric: str, found: Difference) -> str:
-    """Return the absolute value of a difference with its half width: ``5.1 ± 1.1 pp``."""
+    """Return the absolute value of a difference with the half width of its 95% interval: ``5.1 ± 1.1 pp``."""
     size = abs(_clean_difference(found))
     unit, factor = _choose_unit(metric, size)
     width = None if found.half_width is None else found.half_width * factor
@@ -71,7 +73,7 @@ def format_change(metric: str, found: Difference) -> str:
 
 
 def format_signed_change(metric: str, found: Difference | None) -> str:
-    """Return a difference with its sign, or an empty text."""
+    """Return a difference with a plus or minus sign; an empty string if the two configurations cannot be subtracted."""
     if found is None:
         return ""
     change = _clean_difference(found)
@@ -102,7 +104,7 @@ def describe_comparison(each: Comparison, name: str = "B") -> str:
 
 
 def describe_difference(metric: str, found: Difference, name: str = "B") -> str:
-    """Return a difference as text and, if it is not significant, the number of seeds that would be needed to detect it."""
+    """Return a difference as text, with the number of seeds needed to detect the difference if it is not significant."""
     n = min(found.n_a, found.n_b)
     if n < 2:
         return f"{_describe_change(metric, found, name)} (one seed: no interval)"
@@ -110,9 +112,7 @@ def describe_difference(metric: str, found: Difference, name: str = "B") -> str:
         return f"{_describe_change(metric, found, name)}{f' in each of {n} seeds' if found.half_width is None else ''}"
     if found.difference == 0.0:
         unseen = None if found.half_width is None else replace(found, difference=found.half_width, half_width=None)
-        limit = (
-            "" if unseen is None else f"; the 95% interval does not exclude differences of up to {format_change(metric, unseen)}"
-        )
+        limit = "" if unseen is None else f"; the 95% interval includes differences of up to {format_change(metric, unseen)}"
         return f"identical in {'both' if n == 2 else f'all {n}'} seeds{limit}"
     if found.half_width is None:
         return f"{_describe_change(metric, found, name)} ({n} seeds: too few for an interval)"
@@ -131,7 +131,7 @@ def _describe_change(metric: str, found: Difference, name: str) -> str:
 
 
 def describe_ranked_side(each: RankedSide) -> str:
-    """Return whether, and by how much, an alternative in a ranking is better or worse than the baseline."""
+    """Return the verdict on an alternative of a ranking, with its difference from the baseline: ``better: +5.1 ± 1.1 pp``."""
     compared = each.comparison
     if compared is None:
         return "baseline"
@@ -142,14 +142,14 @@ def describe_ranked_side(each: RankedSide) -> str:
 
 
 def summarize_comparison(found: Alternatives) -> list[str]:
-    """Return the findings of a comparison: metric by metric for one alternative, from the first ranking for several."""
+    """Return the findings of a comparison: all metrics of a single alternative, or the first ranking of several alternatives."""
     if len(found.pairings) == 1 and len(found.rankings) > 1:
         return [_summarize_pair(found)]
     return _summarize_ranking(found, found.rankings[0])
 
 
 def _summarize_pair(found: Alternatives) -> str:
-    """Return the metrics of all transactions in which the alternative is better or worse."""
+    """Return a sentence with the metrics of all transactions in which the alternative is better or worse than the baseline."""
     (name,) = found.pairings
     whole = [each for each in found.comparisons if each.workload_class == ALL]
     names = {verdict: [name_metric(each.metric) for each in whole if each.better is verdict] for verdict in (True, False)}
@@ -166,30 +166,33 @@ def _summarize_pair(found: Alternatives) -> str:
 
 
 def _summarize_ranking(found: Alternatives, ranking: Ranking) -> list[str]:
-    """Return the alternatives that are better and worse than the baseline, and a recommendation."""
+    """Return sentences about the alternatives that are better and worse than the baseline, and a recommendation."""
     title, metric = capitalize(name_subject(ranking.subject)), ranking.subject.metric
     if not ranking.sides:
         return [f"{title} could not be measured."]
     verdicts: dict[str, list[str]] = {}
-    baseline = _quote(found.baseline)
+    baseline = ""
     for each in ranking.sides:
-        text = f"{_quote(each.name)} ({format_value(metric, each.estimate)})"
+        value = format_value(metric, each.estimate)
         if each.comparison is None:
-            baseline = text
+            baseline = f"{'infinite' if value == 'aborted' else value} in {_quote(each.name)}"
         else:
-            verdict = _VERDICTS[each.comparison.better] if each.comparison.is_significant else "no significant difference"
-            verdicts.setdefault(verdict, []).append(text)
-    order = ("better", "worse", "different", "no significant difference")
+            verdict = _VERDICTS[each.comparison.better] if each.comparison.is_significant else _SAME
+            verdicts.setdefault(verdict, []).append(f"{_quote(each.name)} ({value})")
+    order = (*_VERDICTS.values(), _SAME)
     parts = [f"{verdict} in {join_names(verdicts[verdict])}" for verdict in order if verdict in verdicts]
-    sentences = [f"{title}, compared with {baseline}: {'; '.join(parts)}."]
+    compared = f"{', '.join(parts[:-1])}, and {parts[-1]}" if len(parts) > 1 else "".join(parts)
+    sentences = [f"{title} is {baseline}{', ' if compared else ''}{compared}."]
     if ranking.missing:
-        sentences.append(f"It could not be measured in {join_names(list(map(_quote, ranking.missing)))}.")
+        sentences.append(f"{title} could not be measured in {join_names(list(map(_quote, ranking.missing)))}.")
     best = ranking.best
     if best is not None and best.clear:
         verb = "Keep" if best.name == found.baseline else "Choose"
         sentences.append(f"{verb} {_quote(best.name)}, which is significantly better than all others (95%).")
     elif best is not None:
-        sentences.append(f"No clear best: {join_names(list(map(_quote, [best.name, *best.rivals])))} do not differ significantly.")
+        sentences.append(
+            f"No clear winner: {join_names(list(map(_quote, [best.name, *best.rivals])))} do not differ significantly."
+        )
     return sentences
 
 
@@ -201,21 +204,25 @@ def describe_pairs(classes: Mapping[str, Pairs | None], a: str = "A", b: str = "
     if unpaired:
         names = ", ".join(unpaired)
         sentences.append(
-            f"Transactions of {names} cannot be paired, because their submission times differ (closed loop or different rates)."
+            f"Transactions of {names} cannot be paired, because {a} and {b} submit them at different times "
+            "(closed loop or different rates)."
         )
     return sentences
 
 
 def _describe_pairs(found: Pairs, a: str, b: str) -> str:
     if not found.pairs:
-        return f"No transaction started committing in the window of both {a} and {b}."
+        return f"No transaction started committing in the measurement window of both {a} and {b}."
     same = found.both - found.faster_b - found.slower_b
-    durations = [f"{found.faster_b:,} {_be(found.faster_b)} faster in {b}", f"{found.slower_b:,} {_be(found.slower_b)} slower"]
+    durations = [
+        f"{found.faster_b:,} {_be(found.faster_b)} faster in {b}",
+        f"{found.slower_b:,} {_be(found.slower_b)} slower in {b}",
+    ]
     durations += [f"{same:,} {_be(same)} equally fast"] if same else []
     parts = [f"{found.only_a:,} {_commit(found.only_a)} only in {a}", f"{found.only_b:,} {_commit(found.only_b)} only in {b}"]
     parts += [f"{found.neither:,} {_commit(found.neither)} in neither"] if found.neither else []
     parts += [f"{found.unfinished:,} {_be(found.unfinished)} in flight at the end of a run"] if found.unfinished else []
-    both = f"{format_count(found.both, 'transaction')} {_commit(found.both)} in both"
+    both = f"{format_count(found.both, 'transaction')} {_commit(found.both)} in both {a} and {b}"
     compared = f": {join_names(durations)}" if found.both else ""
     return f"{both}{compared}. {capitalize(join_names(parts))}."
 
@@ -229,7 +236,7 @@ def _commit(number: int) -> str:
 
 
 def explain_aborts(sides: Sequence[Side]) -> list[str]:
-    """Return the abort reasons of every configuration and class with low success."""
+    """Return a sentence about the abort reasons of each configuration and workload class with success below 99%."""
     sentences = []
     for side in sides:
         classes = sorted(name for name, operation in side.groups if operation == ALL and name != ALL)

@@ -110,7 +110,7 @@ def _headline(runs: Sequence[RunMetrics]) -> str:
     rows = _rows(runs, ALL)
     success = estimate_metric(rows, "success_rate")
     if success is None:
-        return "No transaction started committing in the measured window."
+        return "No transaction started committing in the measurement window."
     headline = f"{format_value('success_rate', success)} of transactions commit{_times(rows)}."
     worst = _worst_class(runs, success.mean)
     return f"{headline} {worst}" if worst else headline
