@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def test_the_scenarios_of_a_study_are_ordered_by_its_question(study: Path) -> No
     better = verdicts(found)
     assert (better["S3 Express"], better["slower"]) == (True, False)
     assert ranking["best"] == {"name": "S3 Express", "clear": True, "rivals": []}
-    assert found["answer"][0].startswith("Time to commit p50 of ingest, compared with `today` (")
+    assert re.match(r"Time to commit p50 of ingest is [\d.]+ m?s in `today`, ", found["answer"][0])
     assert "`slower` (" in found["answer"][0]
     assert "`same_but_for_runtime_of_merge` (" in found["answer"][0]
     assert found["answer"][1] == "Choose `S3 Express`, which is significantly better than all others (95%)."

@@ -71,7 +71,7 @@ def test_run_prints_the_precision(config: Path, tmp_path: Path) -> None:
     text = " ".join(result.output.split())
     assert result.exit_code == 0
     assert "Over 9 seeds" in text
-    assert "Precision 1% not reached, with 9 seeds. The interval of throughput_per_s is ±" in text
+    assert "The precision of 1% is not reached with 9 seeds. With the maximum number of seeds, the half width of" in text
     assert re.search(r"PASS: throughput is [\d.]+/s \([\d.–]+/s\), not below 0.1\.", text)
 
 
@@ -155,7 +155,7 @@ def test_run_in_python_takes_a_precision(tmp_path: Path) -> None:
 
 
 def test_a_precision_that_is_not_reached_is_a_warning() -> None:
-    with pytest.warns(UserWarning, match=r"Precision 0\.5% not reached, with 9 seeds"):
+    with pytest.warns(UserWarning, match=r"The precision of 0\.5% is not reached with 9 seeds"):
         endive.run(TREE, precision="0.5%", max_seeds=9, progress=False)
 
 

@@ -33,7 +33,7 @@ def test_the_answer_and_the_path_are_printed(experiment: Path) -> None:
     lines = result.stdout.splitlines()
     assert " commits/s at an offered load of " in lines[0]
     assert lines[-1].startswith(f"wrote {experiment / 'report.html'}: ")
-    assert "Only 2 seeds" in result.stderr.replace("\n", " ")
+    assert "only 2 seeds" in result.stderr.replace("\n", " ")
     assert (experiment / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 

@@ -55,7 +55,7 @@ def test_more_retries_are_better_than_one(asked: tuple[Path, Any, str]) -> None:
     assert data["answer"][0].startswith(f"Best success_rate(ingest): {data['best']}: retry = ")
     assert data["answer"][1].startswith("Compared with the current settings: ")
     assert data["answer"][2].startswith("Compared with Iceberg's defaults: ")
-    assert data["answer"][3].startswith("Runner-up candidate ")
+    assert data["answer"][3].startswith("Runner-up: candidate ")
     assert "success(compaction) >= 20% " in data["answer"][-1]
 
 
@@ -357,4 +357,4 @@ def test_a_better_candidate_that_may_not_meet_the_condition_is_named(tmp_path: P
         "the current settings."
     )
     (runner_up,) = [each for each in answer if each.startswith("Runner-up")]
-    assert runner_up.endswith("it may not meet success(ingest) >= 99.9%; raise --seeds or simulation.duration_ms.")
+    assert runner_up.endswith("It may not meet success(ingest) >= 99.9%. Raise --seeds or simulation.duration_ms.")

@@ -84,7 +84,7 @@ def test_the_number_of_seeds_is_bounded_and_the_precision_is_printed(tmp_path: P
     result = CliRunner().invoke(app, ["sweep", str(path), "-o", str(root), "--for", "throughput", "--master", "spark://nowhere:1"])
     assert result.exit_code == 0, result.output
     text = " ".join(result.output.split())
-    assert "Precision 1% not reached, with 10 seeds. The interval of throughput_per_s is ±" in text
+    assert "The precision of 1% is not reached with 10 seeds. With the maximum number of seeds, the half width of" in text
     assert "Raise --max-seeds or simulation.duration_ms." in text
 
 

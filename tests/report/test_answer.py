@@ -34,7 +34,9 @@ def test_a_curve_that_does_not_saturate() -> None:
     first, second, *_ = answer_study(study)
     assert first == "Throughput follows the offered load up to 4.00 ± 0.02 commits/s, at 4/s."
     assert second == "The highest simulated load, 4/s, is sustained: at least 99% of transactions commit."
-    assert warn_study(study) == ["The highest simulated load is sustained in 1 configuration. Add higher loads to find the limit."]
+    assert warn_study(study) == [
+        "1 configuration sustains the highest simulated load. Add higher loads to find the maximum sustainable load."
+    ]
 
 
 def test_a_curve_that_is_saturated_from_the_start() -> None:
@@ -98,7 +100,7 @@ def test_configurations_without_a_load() -> None:
 def test_a_single_run(success: float | None) -> None:
     first, *rest = answer_study(synthetic_study([{"success_rate": success, "offered_per_s_hw": None, "throughput_per_s_hw": None}]))
     if success is None:
-        assert first == "No transaction started committing in the measured window."
+        assert first == "No transaction started committing in the measurement window."
     else:
         assert first == f"{'100%' if success == 1.0 else '99.8%'} of transactions commit: 2 commits/s at an offered load of 2/s."
         assert rest[0] == "Time to commit: p50 100 ms, p99 400 ms; 0.5 retries per transaction."
@@ -145,7 +147,7 @@ def test_the_class_that_cannot_commit_is_named_with_its_threshold() -> None:
 
 def test_a_class_of_which_nothing_has_entered() -> None:
     points = [{"workload_class": name, "success_rate": success} for name, success in (("all", 1.0), ("a", 1.0), ("b", None))]
-    assert "No b transaction started committing in the measured window." in answer_study(synthetic_study(points))
+    assert "No b transaction started committing in the measurement window." in answer_study(synthetic_study(points))
 
 
 def test_classes_are_passed_over_where_there_is_one() -> None:
@@ -156,7 +158,7 @@ def test_classes_are_passed_over_where_there_is_one() -> None:
 def test_warnings_of_seeds_and_of_runs_that_are_too_short() -> None:
     few = {"n_seeds": 1, "few_seeds": True, "warmup_settled": False, "needed_ms": 1_378_000.0}
     assert warn_study(synthetic_study([few])) == [
-        "Only 1 seed: intervals need at least 3. Run more seeds.",
+        "The study has only 1 seed. Intervals need at least 3 seeds. Run more seeds.",
         "The run is too short: commits start at their steady rate only after 11.5 min. "
         "Set simulation.duration_ms to at least 23 min.",
     ]
@@ -238,7 +240,7 @@ def test_a_class_that_commits_in_one_configuration_and_not_in_another_and_why() 
     answer = answer_study(synthetic_study(points, by_load=False))
     assert answer[:2] == [
         "At least 99% of upkeep transactions commit with compaction, but only 0% with overwrite, 30% with merging.",
-        "The cause is metadata reads: 9,000 manifest lists per transaction with overwrite (at most 1 in the others), "
+        "Metadata reads are the cause: 9,000 manifest lists per transaction with overwrite (at most 1 in the others), "
         "500 manifests per transaction with merging (at most 1 in the others).",
     ]
 
@@ -256,5 +258,5 @@ def test_a_class_in_many_configurations_is_described_by_the_lowest() -> None:
     answer = answer_study(synthetic_study(points, by_load=False))
     assert answer[:2] == [
         "At least 99% of upkeep transactions commit in 5 of 8 configurations; lowest: 10% with design 6.",
-        "The cause is metadata reads: 8,000 manifest lists per transaction with design 6 (at most 1 in the others).",
+        "Metadata reads are the cause: 8,000 manifest lists per transaction with design 6 (at most 1 in the others).",
     ]

@@ -77,7 +77,7 @@ def test_a_percentile_of_an_aborted_transaction_is_above_every_threshold() -> No
 
 
 def test_a_condition_without_a_measurement_counts_as_met() -> None:
-    sentence = "FAIL: p99 could not be measured in B. A condition without a measurement counts as met."
+    sentence = "FAIL: p99 could not be measured in B. The check fails if a metric has no value."
     assert describe_judgement(judge("p99 > 5s", None)) == sentence
 
 

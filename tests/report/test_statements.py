@@ -25,9 +25,7 @@ def row(**values: Any) -> dict[str, Any]:
 
 def test_growth_is_stated_with_its_rate_and_limit() -> None:
     growing = row(table_metadata_bytes_per_day=32e6)
-    assert (
-        describe_drift([growing]) == "Table metadata grows by about 32 MB per day. The results hold only for the simulated 365 d."
-    )
+    assert describe_drift([growing]) == "Table metadata grows by about 32 MB per day. The results hold only for runs of 365 d."
     assert describe_drift([row(table_metadata_bytes_per_day=0.0)]) is None
     assert describe_drift([row()]) is None
 
@@ -37,16 +35,14 @@ def test_no_steady_state_is_stated() -> None:
     assert describe_drift([lost]) == (
         "There is no steady state. Table metadata grows by about 1 MB per day and the number of manifests grows "
         "by about 1,440 per day. "
-        "The results hold only for the simulated 365 d."
+        "The results hold only for runs of 365 d."
     )
 
 
 def test_growth_is_stated_if_it_occurs_in_every_seed() -> None:
     assert describe_growth([row(table_manifests_per_day=5.0), row(table_manifests_per_day=0.0)]) is None
     both = [row(table_manifests_per_day=50.0), row(table_manifests_per_day=70.0)]
-    assert (
-        describe_growth(both) == "The number of manifests grows by about 60 per day. The results hold only for the simulated 365 d."
-    )
+    assert describe_growth(both) == "The number of manifests grows by about 60 per day. The results hold only for runs of 365 d."
 
 
 def test_a_saw_tooth_that_rises_in_one_of_several_seeds_does_not_grow() -> None:

@@ -437,7 +437,7 @@ def _contrast_class(study: Study, name: str, rows: list[Row]) -> list[str]:
         kind = max(_READS, key=lambda kind: row[kind] - base[kind])
         if row[kind] > _FAR_MORE * (base[kind] + 1.0):
             reads = f"{format_number(row[kind])} {_READS[kind]} per transaction{_locate(study, row)}"
-            causes.append(f"{reads} (at most {format_number(base[kind])} in the other configurations)")
+            causes.append(f"{reads} (at most {format_number(base[kind])} in the others)")
     asked = study.question is not None and (study.question.metric, study.question.workload_class) == ("success_rate", name)
     first = [] if asked else [finding]  # the answer to the question states it
     return [*first, f"Metadata reads are the cause: {', '.join(causes)}."] if causes else first

@@ -102,7 +102,7 @@ def encode_continuous(panel: Panel, which: str, channel: type[Any]) -> Any:
     if axis.scale == "symlog":
         column = figure.data[axis.column]
         scale |= {"constant": round_number(float(column[column > 0.0].min()))}
-    is_parameter = figure.kind == "line" and which == "x" and figure.x_low is None and not figure.band
+    is_parameter = figure.kind == "line" and which == "x" and axis.column == "x"  # a parameter of the study, not a measurement
     values = figure.data[axis.column].dropna().tolist() if is_parameter else []
     at = place_ticks(axis, span, values)
     options: dict[str, Any] = {"format": choose_number_format(axis), **({"tickCount": _TICKS} if at is None else {"values": at})}

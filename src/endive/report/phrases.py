@@ -55,7 +55,9 @@ _PARAMETERS = {
     "transaction_partition_selection_alpha": ("partition skew", ""),
     "transaction_table_selection_alpha": ("table skew", ""),
     "transaction_real_conflict_probability": ("real conflict probability", ""),
-    "transaction_runtime_mean": ("mean runtime", "ms"),
+    "transaction_runtime_mean": ("mean job duration", "ms"),
+    "transaction_client_ms_per_access": ("client time per access", "ms"),
+    "catalog_transfer_ms_per_mib": ("transfer time", "ms per MiB"),
     "transaction_partitions_per_txn": ("partitions per transaction", ""),
     "transaction_tables_per_txn": ("tables per transaction", ""),
     "transaction_operation_types_fast_append": ("fast appends", "share"),
@@ -116,7 +118,7 @@ _OF_CLASS = {
     "rate": ("rate", "transactions/s"),
     "periodic_interval_ms": ("interval", "ms"),
     "closed_clients": ("clients", ""),
-    "runtime_value": ("runtime", "ms"),
+    "runtime_value": ("job duration", "ms"),
 }
 _CLASS_KEYS = "|".join(f"{key}(?:_.+)?" if is_table else key for key, is_table in CLASS_KEYS.items())
 """Pattern of the columns of a class's keys; keys of nested tables are appended."""
@@ -410,7 +412,7 @@ def describe_overload(row: Mapping[str, Any]) -> str | None:
 
 
 def format_bounded(row: Mapping[Any, Any], metric: str) -> str:
-    """Return a percentile or a number of retries as text: a number, a lower bound (``> 12 s``), ``aborted``, or ``-`` if unknown."""
+    """Return a percentile or a number of retries as text: ``640 ms``, a lower bound (``> 12 s``), ``aborted``, or ``-``."""
     value, least = row.get(metric), row.get(at_least(metric))
     if value is not None and math.isfinite(value):
         return format_metric(metric, value)

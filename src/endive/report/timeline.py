@@ -181,7 +181,7 @@ class Span:
 
 
 def build_timeline(study: Study, *, at_ms: float | None = None, span_ms: float = 1000.0, txn: int | None = None) -> Figure:
-    """Build the timeline around a time or a transaction; by default around the middle of the run.
+    """Build the commit timeline around a time or a transaction, by default around the middle of the run.
 
     Raises:
         ReportError: If the study is not one run, or has no such time or transaction.
@@ -205,12 +205,12 @@ def build_timeline(study: Study, *, at_ms: float | None = None, span_ms: float =
 def make_timeline_figure(
     replay: Replay, *, txn: int | None = None, source: str = "", remedy: str = " Use a shorter --span."
 ) -> Figure:
-    """Return the timeline of a replay, with the transaction ``txn`` on top.
+    """Return the commit timeline of a replayed run, with the transaction ``txn`` on top.
 
     ``remedy`` is added to the note on omitted transactions.
 
     Raises:
-        ReportError: If no transaction is committing in the window.
+        ReportError: If no transaction attempts to commit in the period of the timeline.
     """
     spans = [span for number, events in replay.events.items() for span in _list_spans(replay, number, events)]
     inside = [span for span in spans if span.end_ms >= replay.start_ms and span.start_ms <= replay.end_ms]
@@ -219,7 +219,7 @@ def make_timeline_figure(
     shown, left_out = lanes[:MOST_LANES], len(lanes) - MOST_LANES
     if not shown:
         when = f"between {replay.start_ms / 1000.0:g}s and {replay.end_ms / 1000.0:g}s"
-        raise ReportError(f"{source}: no transaction is committing {when}")
+        raise ReportError(f"{source}: no transaction attempts to commit {when}; choose another time with --at or a longer --span")
     place = {number: order for order, number in enumerate(shown)}
     rows = [_make_row(replay, span, spans) for span in inside if span.txn in place]
     rows.sort(key=lambda row: (place[row["txn"]], row["start_s"], row["end_s"]))
@@ -228,16 +228,16 @@ def make_timeline_figure(
     notes = []
     if left_out > 0:
         verb = "is" if left_out == 1 else "are"
-        notes.append(f"{format_count(left_out, 'committing transaction')} in this window {verb} not shown.{remedy}")
+        notes.append(f"{format_count(left_out, 'more transaction')} with commit attempts in this period {verb} not shown.{remedy}")
     if only_work:
-        was, verb = ("was", "is") if only_work == 1 else ("were", "are")
-        notes.append(f"{format_count(only_work, 'transaction')} that {was} not committing in this window {verb} not shown.")
+        verb = "is" if only_work == 1 else "are"
+        notes.append(f"{format_count(only_work, 'transaction')} without a commit attempt in this period {verb} not shown.")
     return Figure(
         name="timeline",
         title=f"Commit timeline from {replay.start_ms / 1000.0:.3f} s to {replay.end_ms / 1000.0:.3f} s"
         + ("" if txn is None else f": transaction {txn}"),
-        definition="One lane per transaction. The label of a failed attempt gives the transaction that invalidated it, the number "
-        "of commits since the read that the attempt was based on, and the time until the next attempt.",
+        definition="Each row is a transaction. The label at the right lists the transactions that invalidated its commit attempts, "
+        "and the total delay of the retries.",
         kind="swimlanes",
         data=pd.DataFrame(rows),
         x=Axis("start_s", "time (s)"),

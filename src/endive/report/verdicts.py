@@ -182,7 +182,9 @@ def _summarize_ranking(found: Alternatives, ranking: Ranking) -> list[str]:
     order = (*_VERDICTS.values(), _SAME)
     parts = [f"{verdict} in {join_names(verdicts[verdict])}" for verdict in order if verdict in verdicts]
     compared = f"{', '.join(parts[:-1])}, and {parts[-1]}" if len(parts) > 1 else "".join(parts)
-    sentences = [f"{title} is {baseline}{', ' if compared else ''}{compared}."]
+    noun = name_metric(metric).partition(" per ")[0]
+    verb = "are" if noun.endswith("s") and not noun.endswith("ss") else "is"
+    sentences = [f"{title} {verb} {baseline}{', ' if compared else ''}{compared}."]
     if ranking.missing:
         sentences.append(f"{title} could not be measured in {join_names(list(map(_quote, ranking.missing)))}.")
     best = ranking.best

@@ -43,7 +43,7 @@ class Scaled:
 
 
 def scale_load(tree: Tree, factor: float) -> Scaled | None:
-    """Return the configuration with the load multiplied by a factor; None if the load cannot be scaled."""
+    """Return the configuration with all arrival rates multiplied by a factor; None if the load cannot be scaled."""
     made = tree
     for key, value in load_changes(tree, factor):
         made = put(made, key, value)
@@ -103,7 +103,7 @@ class _Proposal:
 
 
 def list_changes(tree: Tree) -> Iterator[Change]:
-    """Yield changes that may improve a configuration. Raises ConfigError if it is not valid."""
+    """Yield changes that may improve a configuration. Raises ConfigError if the configuration is not valid."""
     document = check_document(tree, "configuration")
     known = {compute_experiment_hash(document)}
     for proposal in _proposals(tree, document):
@@ -141,15 +141,15 @@ def _catalogs(document: Document) -> Iterator[_Proposal]:
     if catalog.type in (None, "cas", "append"):
         yield _Proposal(
             "catalog",
-            "REST catalog instead of a catalog file in the object store",
+            "REST catalog instead of a catalog in the object store",
             {"catalog.type": "service"},
-            "assumes a service time of 10 ms per commit",
+            "assumes a median service time of 10 ms per commit",
         )
     rebases = catalog.server_retries > 0 and catalog.server_retry_mode == "rebase"
     if catalog.type == "service" and not rebases:
         changes = {"catalog.server_retries": 3, "catalog.server_retry_mode": "rebase"}
         yield _Proposal(
-            "server_retries", "appends rebased by the server (3 retries)", changes, "Iceberg's server code does not rebase"
+            "server_retries", "server rebases appends (up to 3 retries)", changes, "Iceberg's REST server code does not rebase"
         )
     if catalog.type == "service" and catalog.coalesce is None:
         yield _Proposal("group_commit", "group commit in the catalog", {"catalog.coalesce": {"linger_ms": 0.0, "max_batch": 0}})
@@ -180,7 +180,7 @@ def _retries(tree: Tree, document: Document, classes: tuple[ResolvedClass, ...])
         yield _Proposal("waits", "exponential backoff (100 ms, full jitter)", {"transaction.retry_backoff": waits})
     if document.transaction.table_handle == "loaded":
         yield _Proposal(
-            "handle", "writers cache table metadata", {"transaction.table_handle": "kept"}, "only for long-lived writers"
+            "handle", "writers cache table metadata", {"transaction.table_handle": "kept"}, "applies to long-lived writers only"
         )
 
 
@@ -191,13 +191,13 @@ def _arrivals(tree: Tree) -> Iterator[_Proposal]:
         for key, value in scale_arrivals(keys, 0.5).items()
     }
     if half:
-        yield _Proposal("batching", "half as many commits, each twice as large", half, "higher data latency")
+        yield _Proposal("batching", "half as many commits, each twice as large", half, "data becomes visible later")
     crowds = {name: cls for name, cls in (tree.get("workload") or {}).items() if cls.get(WRITERS.key, 1) > 1}
     if crowds:
         staggered = {f"workload.{name}.phase": "staggered" for name in crowds}
-        yield _Proposal("staggered", "staggered writers", staggered, "requires a common schedule")
+        yield _Proposal("staggered", "staggered commits of periodic writers", staggered, "requires a common schedule")
         together = {f"workload.{name}.committer": {"interval_ms": cls["every_ms"]} for name, cls in crowds.items()}
-        yield _Proposal("committer", "one committer for all writers", together, "higher data latency")
+        yield _Proposal("committer", "one committer for all writers", together, "data becomes visible later")
 
 
 def _tables(document: Document, classes: tuple[ResolvedClass, ...]) -> Iterator[_Proposal]:
@@ -205,11 +205,13 @@ def _tables(document: Document, classes: tuple[ResolvedClass, ...]) -> Iterator[
     if partitions.num_partitions in (None, 1) and partitions.per_table is None:
         yield _Proposal(
             "partitions",
-            f"{_PARTITIONS} partitions, one per transaction",
+            f"{_PARTITIONS} partitions, and each transaction writes to one of them",
             {"catalog.partitions.num_partitions": _PARTITIONS, "transaction.partitions_per_txn": 1.0},
         )
     if document.table.merge_manifests and any(cls.path.keeps_files for cls in classes):
-        yield _Proposal("manifests", "no merging of manifests on commit", {"table.merge_manifests": False}, "slower scan planning")
+        yield _Proposal(
+            "manifests", "no merging of manifests on commit", {"table.merge_manifests": False}, "scan planning becomes slower"
+        )
 
 
 def _operations(classes: tuple[ResolvedClass, ...]) -> Iterator[_Proposal]:
@@ -217,13 +219,16 @@ def _operations(classes: tuple[ResolvedClass, ...]) -> Iterator[_Proposal]:
         f"{_owner(cls)}.operation": "fast_append" for cls in classes if cls.own is not None and cls.own.operation == "merge_append"
     }
     if merging:
-        yield _Proposal("fast_append", "fast appends instead of merge appends", merging, "more manifests to read")
+        yield _Proposal("fast_append", "fast appends instead of merge appends", merging, "readers plan with more manifests")
     serializable = [cls for cls in classes if _is_serializable(cls)]
     if serializable:
         values = {f"{_owner(cls)}.isolation": "snapshot" for cls in serializable}
         names = ", ".join(cls.name for cls in serializable)
         yield _Proposal(
-            "isolation", f"snapshot isolation for {names}", values, "concurrent changes to rows that were read are not detected"
+            "isolation",
+            f"snapshot isolation for {names}",
+            values,
+            "writers no longer detect concurrent changes to rows that they read",
         )
 
 

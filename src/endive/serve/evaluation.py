@@ -73,9 +73,9 @@ async def wait_for_engines(pool: Pool, token: CancelToken, configurations: Seque
 
 def _too_long(prepared: Prepared) -> str:
     return (
-        f"a run would take about {format_duration(round(prepared.cpu_s) * 1000.0)} "
-        f"({prepared.transactions:,.0f} transactions); the limit of this page is {MOST_S:.0f} s. "
-        f"Shorten the run, or reduce the load, the tables or the classes, or use `endive run`, which has no limit"
+        f"a run would take about {format_duration(round(prepared.cpu_s) * 1000.0)} of CPU time for "
+        f"{prepared.transactions:,.0f} transactions. The limits of this page are {MOST_S:.0f} s and {MOST_TRANSACTIONS:,} "
+        "transactions. Shorten the run, reduce the load, or use `endive run`, which has no limits"
     )
 
 

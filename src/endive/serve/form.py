@@ -115,7 +115,7 @@ def _control(key: str, branches: list[dict[str, Any]]) -> Field:
     if kinds in (["integer"], ["number"]):
         return {"kind": "number", "whole": kinds == ["integer"], **bounds, "unit": _unit(key)}
     if len(branches) == 2 and kinds == ["number", "string"] and "pattern" in branches[1]:
-        return {"kind": "duration", **bounds, "unit": "ms, or 90s, 4min, 1h"}
+        return {"kind": "duration", **bounds, "unit": "ms, or with a unit such as 90s, 4min or 1h"}
     if kinds == ["string"]:
         return {"kind": "text"}
     return {"kind": "toml"}
@@ -137,12 +137,17 @@ def _option(key: str, value: Any) -> str:
 
 
 def _label(name: str, path: str) -> str:
-    """Return the label of a key, without the name of its section."""
+    """Return the label of a key, without the name of its section: ``manifest size`` for ``table.manifest_bytes``."""
+    last = path.rpartition(".")[2]
+    if last.isupper():
+        return last
     if "." in path:
-        return path.rpartition(".")[2].removesuffix("_ms").removesuffix("_bytes").replace("_", " ")
-    section = "transaction" if name == "workload" else name
-    word, _ = phrases.name_parameter(f"param_{section}_{path}")
-    return word.removeprefix(f"{section} ")
+        word, unit = last.removesuffix("_ms").removesuffix("_bytes").replace("_", " "), "bytes" if last.endswith("_bytes") else ""
+    else:
+        section = "transaction" if name == "workload" else name
+        word, unit = phrases.name_parameter(f"param_{section}_{path}")
+        word = word.removeprefix(f"{section} ")
+    return f"{word} size" if unit == "bytes" and "size" not in word else word
 
 
 def _unit(key: str) -> str:

@@ -64,7 +64,7 @@ def checked_name(name: str) -> str:
     """Return a name without its ending. Raises SaveError if it is not a valid file name."""
     stem = name.removesuffix(".toml")
     if not _NAME.fullmatch(stem):
-        raise SaveError("A name must consist of letters, digits, dots, dashes and underscores, and start with a letter or a digit.")
+        raise SaveError("A name contains only letters, digits, dots, dashes and underscores, and starts with a letter or a digit.")
     return stem
 
 

@@ -28,6 +28,7 @@ from endive.formatting import finite, format_duration, format_number, format_rat
 from endive.report import ReportError, phrases
 from endive.report.comparison import Comparison, Side, compare_all, pair_transactions
 from endive.report.figure import Axis, Figure, Reference, Threshold
+from endive.report.figures.load_curves import IDEAL
 from endive.report.page import Page, encode_figure
 from endive.report.phrases import describe_drift, describe_limit, describe_overload, describe_window, warn_utilization
 from endive.report.style import PART_COLOURS
@@ -131,7 +132,8 @@ def _worst_class(runs: Sequence[RunMetrics], whole: float) -> str:
     name, worst = min(shares.items(), key=lambda item: item[1].mean)
     if worst.mean > whole - _NOTICEABLE:
         return ""
-    return f"{format_value('success_rate', worst) if worst.mean > 0.0 else 'None'} of the {name} transactions commit."
+    share = f"Only {format_value('success_rate', worst)} of" if worst.mean > 0.0 else "No"
+    return f"{share} {name} transactions commit."
 
 
 def _overload(runs: Sequence[RunMetrics]) -> str | None:
@@ -148,10 +150,10 @@ def list_assumptions(document: Document) -> Iterator[str]:
     provider = document.storage.provider
     if document.parts.provider is None:
         if provider is None or provider.endswith(".toml"):
-            yield "Latencies: from a custom latency profile."
+            yield "Latencies are drawn from a custom latency profile."
         else:
             store = phrases.name_value("storage_provider", provider)
-            yield f"Latencies: from measurements of {store} (profile {document.storage.profile})."
+            yield f"Latencies are drawn from measurements of {store} (profile {document.storage.profile})."
     for kind, part in custom_components(document).items():
         file, _, name = part.code.rpartition(":")
         yield f"Custom {_COMPONENTS[kind]}: {name} in {Path(file).name}, on the reference engine."
@@ -160,7 +162,7 @@ def list_assumptions(document: Document) -> Iterator[str]:
     yield f"Commit protocol: {' and '.join(clients[name] for name in sorted(clients))}."
     probabilistic = [cls for cls in classes if cls.settings.conflict_detector == "probabilistic"]
     if probabilistic and all(cls.settings.real_conflict_probability == 0.0 for cls in probabilistic):
-        yield "Overlapping changes are never real conflicts, because no two writers change the same rows."
+        yield "Overlapping changes never cause real conflicts: no two writers change the same rows."
     yield "Latencies do not depend on the load of the object store."
 
 
@@ -206,7 +208,6 @@ def measure_metric(runs: Sequence[RunMetrics], metric: str, workload_class: str)
 
 _PAGE = Page("", "", (), (), (), {}, "")
 _LEAST_SPAN_MS, _MOST_SPAN_MS = 200.0, 30_000.0
-IDEAL = "ideal: every transaction commits"
 
 
 def _to_chart(figure: Figure) -> Chart:
@@ -234,7 +235,7 @@ def draw_breakdown(runs: Sequence[RunMetrics]) -> Chart | None:
         Figure(
             name="time",
             title="Commit time breakdown",
-            definition="Mean commit time of committed transactions (job duration excluded), by component.",
+            definition="Mean commit time of committed transactions by component. Job duration is excluded.",
             kind="stacked",
             data=pd.DataFrame(rows),
             x=Axis("class", "", "category"),
@@ -279,7 +280,7 @@ def draw_load_curve(tree: Tree, points: Sequence[LoadPoint]) -> Chart | None:
     figure = Figure(
         name="curve",
         title="Throughput versus offered load",
-        definition="Throughput versus offered load, at multiples of the current load.",
+        definition="Commits per second at multiples of the current load. Lines: 95% intervals over seeds.",
         kind="line",
         data=data.astype({"low": float, "high": float}),
         x=Axis("offered", "offered load (transactions/s)", "log"),
@@ -306,9 +307,9 @@ def _describe_limit(points: Sequence[LoadPoint], current: LoadPoint | None) -> s
     found = saturation([point.point for point in points])
     share = "" if current is None else f", {_format_multiple(found.load / current.offered)} the current load"
     if found.bound == "above":
-        return f"All simulated loads are sustained, up to {format_number(found.load)}/s{share}."
+        return f"The system sustains all simulated loads, up to {format_number(found.load)}/s{share}."
     if found.bound == "at_or_below":
-        return f"No simulated load is sustained, down to {format_number(found.load)}/s{share}."
+        return f"The system is overloaded at all simulated loads, down to {format_number(found.load)}/s{share}."
     interval = "" if found.low is None or found.high is None else f" ({format_number(found.low)}\u2013{format_number(found.high)})"
     return f"Maximum sustainable load: about {format_number(found.load)}/s{interval}{share}."
 
@@ -354,6 +355,6 @@ def draw_timeline(
     except ReportError:
         return None
     lost = int(retries[place])
-    text = f"It has {'1 retry' if lost == 1 else f'{lost:,} retries'}." if lost else "No transaction shown has retries."
-    about = f"Transactions around transaction #{txn} (seed {seed}). {text}"
+    retried = f"which has {'1 retry' if lost == 1 else f'{lost:,} retries'}" if lost else "which has no retries"
+    about = f"Transactions that run at the same time as transaction #{txn} (seed {seed}), {retried}."
     return {**_to_chart(figure), "title": "Commit timeline", "about": about}

@@ -95,8 +95,8 @@ def _check_setup(document: Document) -> None:
         tables, classes = document.catalog.num_tables, max(1, len(document.workload))
         key = "catalog.num_tables" if tables > classes else "workload"
         message = (
-            f"{tables:,} tables and {classes:,} classes would take about {seconds:.0f} s to set up; the limit of this page is "
-            f"{_MOST_SETUP_S:.0f} s. Use fewer of them, or `endive run`, which has no limit"
+            f"setting up {tables:,} tables and {classes:,} classes would take about {seconds:.0f} s; the limit of this page is "
+            f"{_MOST_SETUP_S:.0f} s. Use fewer tables or classes, or `endive run`, which has no limit"
         )
         raise ConfigError("configuration", [Problem(key, message)])
 

@@ -117,7 +117,7 @@
       element("tr", {}, ...figure.columns.map((c) => element("td", { className: c.number ? "number" : "", textContent: cell(row[c.name], c) }))));
     place.replaceChildren(element("table", {}, element("thead", {}, head), element("tbody", {}, ...body)));
     state.section.querySelector(".more").textContent =
-      rows.length > MOST_ROWS ? `First ${MOST_ROWS} of ${rows.length} rows; download the CSV file for all.` : "";
+      rows.length > MOST_ROWS ? `The table shows the first ${MOST_ROWS} of ${rows.length} rows. The CSV file contains all rows.` : "";
   }
 
   const quoted = (value) => (value === null ? "" : /[",\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
@@ -178,7 +178,7 @@
       try {
         await draw(figure);
       } catch (error) {
-        document.getElementById(figure.name).querySelector(".charts").textContent = `This chart cannot be drawn: ${error.message}`;
+        document.getElementById(figure.name).querySelector(".charts").textContent = `The chart cannot be drawn: ${error.message}`;
         console.error(figure.name, error);
       }
     }

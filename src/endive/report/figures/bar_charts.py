@@ -47,9 +47,9 @@ def build_sustainable_throughput(study: Study) -> Figure:
         data,
         name="sustainable_throughput",
         title=f"Maximum sustainable {load} by configuration",
-        definition=f"Maximum sustainable {load}. At higher loads, success is below 99%, throughput below 95% of the offered load, "
-        "or transactions in flight accumulate. Interpolated between loads. Lines: 95% intervals, if bounded. "
-        "\u2265: sustained at the highest load; \u2264: overloaded at the lowest load.",
+        definition="Highest load at which at least 99% of transactions commit, throughput is at least 95% of the offered load, and "
+        "transactions in flight do not accumulate, interpolated between simulated loads. Lines: 95% intervals. "
+        "\u2265: sustained at the highest simulated load; \u2264: overloaded at the lowest simulated load.",
         kind="bars",
         x=Axis("series", "configuration", "category"),
         y=common.fit_scale(Axis("y", f"maximum sustainable {load}" + (f" ({unit})" if unit else "")), data),
@@ -64,7 +64,7 @@ def build_time_parts(study: Study) -> Figure:
         tuple(TIME_WORDS),
         "time_parts",
         "Transaction time breakdown",
-        "Mean total latency of committed transactions, by component.",
+        "Mean total latency of committed transactions by component.",
         "mean time per transaction",
     )
 
@@ -76,7 +76,7 @@ def build_commit_parts(study: Study) -> Figure:
         tuple(name for name in TIME_WORDS if name != "t_runtime"),
         "commit_parts",
         "Commit time breakdown",
-        "Mean commit time of committed transactions (job duration excluded), by component.",
+        "Mean commit time of committed transactions by component. Job duration is excluded.",
         "mean commit time",
     )
 
@@ -87,7 +87,7 @@ def _build_breakdown(study: Study, parts: tuple[str, ...], name: str, title: str
         raise common.NotInStudyError("no transaction committed")
     rows = common.add_place(study, rows).assign(total=sum(rows[f"mean_{part}"].astype(float) for part in parts))
     shares = rows["total"].max() > HIDING * rows["total"].median() and (rows["total"] > 0.0).all()
-    more = " Bars show fractions of the total time, which is the label at the end of each bar." if shares else ""
+    more = " Bars show fractions of the total time. The label at the end of a bar is the total time." if shares else ""
     return common.make_stacked_figure(
         study,
         rows,

@@ -59,7 +59,7 @@ def build_by_group(study: Study, what: Literal["operation", "workload class"], m
 _MOST_NAMED = 3
 """Maximum number of configurations listed in a note; longer lists are replaced by a count."""
 _REASONS = {
-    "aborted": "transactions abort (infinite percentile)",
+    "aborted": "transactions abort, so the percentile is infinite",
     "-": "there are too few transactions",
     ">": "the percentile exceeds the duration of the run",
 }
@@ -179,8 +179,8 @@ def _note_crossings(study: Study, curves: Mapping[tuple[str, str], Crossing]) ->
 
 
 _FEW, _VERY_FEW = 0.95, 0.80
-_HATCHING = "Hatched where success is below 95%, cross-hatched below 80%."
-_NO_NUMBER = " aborted: the percentile is infinite because transactions abort; -: too few transactions."
+_HATCHING = "Cells with success below 95% are hatched, and cells with success below 80% are cross-hatched."
+_NO_NUMBER = " In cells without a number, the percentile is infinite (aborted) or there are too few transactions (-)."
 
 
 def build_heatmap(study: Study, measure: common.Measure, name: str) -> Figure:
@@ -189,7 +189,7 @@ def build_heatmap(study: Study, measure: common.Measure, name: str) -> Figure:
     vertical = _choose_vertical(study.series)
     rows, panels = _make_cells(study, vertical)
     metric, most, timed = measure.column, common.MOST_FACETS, measure is common.LATENCY
-    further = f"{most} of {len(panels)} combinations of the other parameters are shown." if len(panels) > most else ""
+    further = f"The figure shows {most} of {len(panels)} combinations of the other parameters." if len(panels) > most else ""
     rows = rows.assign(instead=[format_bounded(row, metric) if timed else "" for row in rows.to_dict("records")])
     data = common.select_columns(rows, ["across", "down", "panel", metric, "success_rate", "hatch", "instead"])
     value = common.fit_scale(replace(measure.y, column=metric), data)
@@ -206,7 +206,7 @@ def build_heatmap(study: Study, measure: common.Measure, name: str) -> Figure:
         hatch="hatch",
         text="instead",
         filters=("panel",) if len(panels) > 1 else (),
-        notes=tuple(note for note in common.write_notes(study, rows, further) if "are shown" not in note),
+        notes=tuple(note for note in common.write_notes(study, rows, further) if "peak throughput" not in note),
     )
 
 

@@ -40,29 +40,29 @@ SUCCESS = Measure(
     "success_rate",
     "Success",
     Axis("y", "success (%)", percent=True),
-    "Fraction of the transactions that commit, of all that started committing. "
-    "Intervals include transactions in flight at the end of the run.",
+    "Fraction of the transactions that started committing and were committed. "
+    "The intervals account for transactions in flight at the end of the run.",
     most=1.0,
 )
 LATENCY = Measure(
     "time_to_commit_p95_ms",
     "Time to commit",
     Axis("y", "time to commit, p95 (ms)", "log"),
-    "p95 of the time to commit of all transactions that started committing; aborted transactions count as infinite.",
+    "p95 of the time to commit of all transactions that started committing. The time of an aborted transaction is infinite.",
 )
 THROUGHPUT = Measure("throughput_per_s", "Throughput", Axis("y", "throughput (commits/s)"), "Commits per second.")
 OVERHEAD = Measure(
     "overhead",
     "Commit overhead",
     Axis("y", "commit latency / total latency (%)", percent=True),
-    "Commit latency as a fraction of total latency, mean over committed transactions.",
+    "Commit latency divided by total latency (mean over committed transactions).",
     most=1.0,
 )
 RETRIES = Measure(
     "retries_per_txn",
     "Retries",
     Axis("y", "retries/txn"),
-    "Commit attempts after the first, per transaction; aborted transactions are included.",
+    "Mean number of commit attempts after the first one, per transaction. Aborted transactions are included.",
 )
 
 
@@ -109,7 +109,7 @@ def select_measure(rows: pd.DataFrame, measure: Measure, columns: Sequence[str] 
     data = add_interval(rows, measure.column, most=measure.most)
     data = select_columns(data, [*columns, "y", "low", "high"]).dropna(subset=["y"])
     if data.empty:
-        raise NotInStudyError(f"no experiment has a value for {measure.column}")
+        raise NotInStudyError(f"{measure.column} has no value in any experiment")
     return data
 
 
@@ -195,18 +195,18 @@ def write_notes(study: Study, rows: pd.DataFrame, *further: str) -> tuple[str, .
     found: list[str] = []
     if len(study.visible_series) < len(study.series):
         number = f"{len(study.visible_series)} of {len(study.series)} configurations"
-        found.append(f"{number} are shown: a sample from the highest to the lowest peak throughput.")
+        found.append(f"The figure shows {number}, sampled from the highest to the lowest peak throughput.")
     if "n_seeds" in rows.columns and len(rows):
         fewest = int(rows["n_seeds"].min())
         if fewest < 2:
-            found.append("Points with one seed have no interval.")
+            found.append("Values from a single seed have no interval.")
         elif fewest < 3:
-            found.append("Points with fewer than 3 seeds have unreliable intervals.")
+            found.append("Intervals from fewer than 3 seeds are not reliable.")
     if "warmup_settled" in rows.columns:
         unsettled = int((~rows["warmup_settled"].astype(bool)).sum())
         if unsettled:
-            verb = "has" if unsettled == 1 else "have"
-            found.append(f"{unsettled} of {len(rows)} points {verb} runs that are too short or have no steady state.")
+            verb = "comes" if unsettled == 1 else "come"
+            found.append(f"{unsettled} of {len(rows)} values {verb} from runs that are too short or have no steady state.")
     return (*found, *(text for text in further if text))
 
 

@@ -46,8 +46,8 @@ def build_throughput_load(study: Study) -> Figure:
         data,
         name="throughput_load",
         title="Throughput versus offered load",
-        definition=f"Commits per second versus transactions per second that start committing. "
-        f"Each point is one value of {common.name_axis(study)}. Dashed: every transaction commits.{drawn} {common.INTERVAL}",
+        definition=f"Commits per second versus transactions per second that start committing, for each {common.name_axis(study)}. "
+        f"Dashed: every transaction commits.{drawn} {common.INTERVAL}",
         kind="line",
         x=replace(x, scale=scale),
         y=replace(y, scale=scale),
@@ -98,8 +98,8 @@ def build_latency_throughput(study: Study) -> Figure:
         name="latency_throughput",
         title="Time to commit versus throughput",
         definition="Percentiles of the time to commit of all transactions that started committing, versus commits per second. "
-        f"Points are connected in order of increasing {common.name_axis(study)}. Percentiles that are infinite (aborted) or known "
-        f"only as a lower bound are not shown. {common.INTERVAL}",
+        f"Lines connect points in the order of {common.name_axis(study)}. Percentiles that are infinite (aborted) or "
+        f"have only a lower bound are not shown. {common.INTERVAL}",
         kind="line",
         x=common.fit_scale(Axis("throughput", "throughput (commits/s)"), data),
         y=Axis("y", "time to commit (ms)", "log"),
@@ -148,8 +148,8 @@ def build_latency_distribution(study: Study) -> Figure:
         common.select_columns(data, ["panel", "load", "slower_share", *latency]),
         name="latency_distribution",
         title="Commit latency distribution",
-        definition="Fraction of committed transactions with a longer commit latency (1 − CDF). Quantiles are means over seeds, "
-        "bands are 95% intervals. Fractions below one transaction per run are not drawn.",
+        definition="Fraction of committed transactions with a longer commit latency (1 − CDF), mean over seeds. "
+        "Bands: 95% intervals. Curves end at the fraction that corresponds to one transaction per run.",
         kind="line",
         x=Axis("latency", "commit latency (ms)", "log"),
         y=Axis("slower_share", "fraction of slower transactions (1 − CDF)", "log"),
@@ -186,7 +186,7 @@ def build_question(study: Study) -> Figure:
         data,
         name="question",
         title=capitalize(name_subject(asked)),
-        definition=f"Primary metric of this study. {measure.definition} {common.INTERVAL}",
+        definition=f"Metric that the study asks about. {measure.definition} {common.INTERVAL}",
         kind="line" if lines else "bars",
         x=common.require_axis(study) if lines else Axis("series", "configuration", "category"),
         y=measure.y if lines else common.fit_scale(replace(measure.y, scale="linear"), data),

@@ -33,7 +33,7 @@ TIME_TO_COMMIT = common.Measure(
     "time_to_commit_p50_ms",
     "Time to commit",
     Axis("y", "time to commit, p50 (ms)"),
-    "p50 of the transactions that started committing in the interval; unknown values are not shown.",
+    "p50 of the transactions that started committing in a time interval. Unknown values are not shown.",
 )
 
 
@@ -41,14 +41,14 @@ METADATA = common.Measure(
     "table_metadata_bytes",
     "Table metadata",
     Axis("y", "metadata.json (MB)"),
-    "Mean size of metadata.json after the commits of the interval.",
+    "Mean size of metadata.json after the commits in a time interval.",
     unit=1e6,
 )
 MANIFESTS = common.Measure(
     "table_manifests",
     "Manifests",
     Axis("y", "manifests of a table"),
-    "Mean number of manifests of the table after the commits of the interval.",
+    "Mean number of manifests of a table after the commits in a time interval.",
 )
 
 
@@ -99,8 +99,8 @@ def build_over_time(study: Study, measure: common.Measure, name: str) -> Figure:
         data,
         name=name,
         title=f"{measure.title} over time",
-        definition=f"{measure.definition} The run is divided into 60 equal intervals, including the warm-up; "
-        "values are means over seeds, with 95% intervals." + (" Dashed: scheduled changes of the load." if marks else ""),
+        definition=f"{measure.definition} The run, including the warm-up, is divided into 60 equal intervals. "
+        "Bands: 95% intervals over seeds." + (" Dashed: scheduled changes of the load." if marks else ""),
         kind="line",
         x=Axis(time, f"time ({unit})"),
         y=common.fit_scale(measure.y, data) if measure is TIME_TO_COMMIT else measure.y,  # a peak must stay visible

@@ -69,8 +69,8 @@ export function classesTable(classes) {
     return element("tr", { className: row.name === "all" ? "whole" : "" }, name, ...COLUMNS.map(([metric, label]) => cell(metric, label, row.metrics)));
   });
   const caption = element("caption", { className: "unseen", textContent: "Success and time to commit by class, with 95% intervals" });
-  const scroll = element("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "By class" }, element("table", { className: "classes" }, caption, element("thead", {}, head), element("tbody", {}, ...rows)));
-  const note = "p50, p95, p99: time to commit of all transactions that start committing. Aborted transactions count as infinite.";
+  const scroll = element("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "Metrics by class" }, element("table", { className: "classes" }, caption, element("thead", {}, head), element("tbody", {}, ...rows)));
+  const note = "p50, p95 and p99 are percentiles of the time to commit of all transactions that started committing. The time of an aborted transaction is infinite.";
   return element("div", {}, scroll, element("p", { className: "quiet", textContent: note }));
 }
 
@@ -82,7 +82,7 @@ export function comparisonTable(found) {
   const classes = [...new Set(found.rows.map((row) => row.workload_class))];
   const bodies = classes.map((name) => {
     const rows = found.rows.filter((row) => row.workload_class === name).map((row) => {
-      const [style, words] = row.better === null && row.significant ? ["same", "differs"] : SIGNS[String(row.better)];
+      const [style, words] = row.better === null && row.significant ? ["same", "different"] : SIGNS[String(row.better)];
       return element("tr", { title: row.verdict }, element("th", { scope: "row", textContent: row.name }), element("td", { "data-label": "A", textContent: valueOf(row, "a") }), element("td", { "data-label": "B", textContent: valueOf(row, "b") }), element("td", { "data-label": "B − A (95% CI)", textContent: changeOf(row) }), element("td", { className: style, textContent: words }));
     });
     if (classes.length > 1) rows.unshift(element("tr", { className: "head" }, element("th", { scope: "rowgroup", colSpan: 5, textContent: nameOf(name) })));
@@ -96,7 +96,7 @@ export function comparisonTable(found) {
     ...found.pairs.map((text) => element("p", { className: "quiet", textContent: text })),
     ...found.warnings.map((text) => element("p", { className: "quiet", textContent: text })),
     element("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "B compared with A" }, table),
-    element("p", { className: "quiet", textContent: `${found.seeds.length} paired ${found.seeds.length === 1 ? "seed" : "seeds"}. ${found.window}` }),
+    element("p", { className: "quiet", textContent: `A and B are paired by seed (${found.seeds.length} ${found.seeds.length === 1 ? "seed" : "seeds"}). ${found.window}` }),
   );
 }
 
@@ -110,7 +110,7 @@ export function rankingTable(found, use) {
     if (row.note) name.append(element("span", { className: "operation", textContent: row.note }));
     return element("tr", { className: row.name === found.best ? "best" : "" }, name, element("td", { "data-label": found.goal.words, textContent: row.value?.text ?? "–" }), element("td", { "data-label": "difference (simultaneous 95% CI)", textContent: row.change || "–" }), element("td", { className: style, textContent: words }), element("td", {}, button));
   });
-  const seeds = `${found.seeds.length} ${found.seeds.length === 1 ? "seed" : "seeds"}, the same for all changes. Current ${found.goal.words}: ${found.present?.text ?? "unknown"}.`;
+  const seeds = `All changes are simulated with the same ${found.seeds.length} seeds. Current ${found.goal.words}: ${found.present?.text ?? "unknown"}.`;
   return element(
     "div",
     {},

@@ -106,7 +106,7 @@ export class Form {
     const kind = this.kindOf(cls);
     const offered = this.description.arrivals.filter((each) => Object.keys(each.example).length || each === kind);
     const options = offered.map((each) => ({ value: each.key, label: each.label }));
-    if (!kind) options.unshift({ value: "", label: "as in [transaction]" });
+    if (!kind) options.unshift({ value: "", label: "from [transaction]" });
     return this.row(`${key}.arrivals`, "arrivals", this.select(`${key}.arrivals`, options, () => this.kindOf(get(this.tree, key) ?? {})?.key ?? "", (value) => this.changeArrivals(key, value)));
   }
 
@@ -286,7 +286,7 @@ export class Form {
     count.dataset.key = `count.${prefix}`;
     count.refresh = () => {
       const given = leaves(get(this.tree, prefix));
-      count.textContent = given ? `${given} set` : "";
+      count.textContent = given ? `${given} ${given === 1 ? "key" : "keys"} set` : "";
     };
     if (details.open) fill();
     return details;
@@ -421,9 +421,10 @@ function bounds(field) {
   if (field.above !== undefined) parts.push(`above ${field.above}`);
   if (field.min !== undefined) parts.push(`at least ${field.min}`);
   if (field.max !== undefined && field.max < 1e9) parts.push(`at most ${field.max.toLocaleString("en")}`);
-  const unit = field.unit ? ` (in ${field.unit})` : "";
-  const given = field.default !== null && field.default !== undefined ? ` Default: ${field.default}.` : "";
-  return `${parts.length ? `${parts.join(", ")}${unit}.` : field.kind === "toml" ? "Enter as TOML." : unit ? `In ${field.unit}.` : ""}${given}`.replace(/^./, (c) => c.toUpperCase());
+  const range = parts.length ? `Must be ${parts.join(" and ")}.` : "";
+  const unit = field.unit ? `Unit: ${field.unit}.` : field.kind === "toml" ? "Enter the value as TOML." : "";
+  const given = field.default !== null && field.default !== undefined ? `Default: ${field.default}.` : "";
+  return [range, unit, given].filter(Boolean).join(" ");
 }
 
 function toml(value) {

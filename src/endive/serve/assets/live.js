@@ -35,10 +35,10 @@ async function request(path, body, signal) {
     const options = body === undefined ? {} : { method: "POST", body: JSON.stringify({ tab, ...body }), headers: { "Content-Type": "application/json" } };
     response = await fetch(path, { ...options, signal });
   } catch (error) {
-    if (error.name !== "AbortError") gone("The server does not respond. The results below are outdated. Restart it with `endive serve` and open the address that it prints.");
+    if (error.name !== "AbortError") gone("The server does not respond, so the results below are outdated. Run `endive serve` again and open the address that the command prints.");
     throw error;
   }
-  if (response.status === 401) gone("The server was restarted. Open the address that it printed. The URL of this page contains its settings.");
+  if (response.status === 401) gone("The server was restarted. Open the address that `endive serve` printed. The URL of this page contains the configuration.");
   if (!response.ok) throw new Refused(response.status, await response.json().catch(() => ({})));
   return response;
 }
@@ -66,7 +66,7 @@ async function stream(path, body, signal, last, take) {
   }
   if (!ended && !signal.aborted) {
     gone("The server closed the connection before the response was complete.");
-    throw new Error("the stream ended early");
+    throw new Error("the response ended early");
   }
 }
 
@@ -141,7 +141,7 @@ function refuse(error) {
   form.complain(problems);
   $("problems").hidden = false;
   $("problems").replaceChildren(
-    element("p", { className: "lead", textContent: "This configuration is not valid:" }),
+    element("p", { className: "lead", textContent: "The configuration is not valid:" }),
     element("ul", {}, ...problems.map(({ key, message }) => element("li", {}, key ? element("code", { textContent: key }) : null, ` ${message}`))),
   );
   busy(false, "not simulated", true);
@@ -168,7 +168,7 @@ function accepted(event, question) {
     form.show(state.tree);
   }
   basis(event);
-  warnings.configuration = [...event.left_out.map((key) => `${key} was removed, because it no longer has an effect.`), ...event.warnings];
+  warnings.configuration = [...event.left_out.map((key) => `${key} was removed, because the key has no effect in this configuration.`), ...event.warnings];
   if (event.compiling) busy(true, "simulating; the engine for this configuration is being compiled…");
 }
 
@@ -193,7 +193,7 @@ function showAnswer(event, question) {
   const preview = event.preview ? "preview (shorter run); " : "";
   busy(!event.final, `${preview}${seeds}${event.final ? "" : ", refining…"}`);
   $("basis").querySelector("ul").replaceChildren(
-    ...[`${seeds} (${event.seeds[0]}${event.seeds.length > 1 ? ` to ${event.seeds.at(-1)}` : ""}). ${event.window}`, "Intervals are 95% confidence intervals.", ...assumed].map((text) => element("li", { textContent: text })),
+    ...[`${seeds} (${event.seeds[0]}${event.seeds.length > 1 ? ` to ${event.seeds.at(-1)}` : ""}). ${event.window}`, "All intervals are 95% confidence intervals.", ...assumed].map((text) => element("li", { textContent: text })),
   );
   repeat(event.seeds.length);
   if (!state.a) $("against").hidden = true;
@@ -278,7 +278,7 @@ async function help() {
 
 function outdated() {
   const place = $("ranking");
-  if (place.querySelector("table") && !place.querySelector(".outdated")) place.prepend(element("p", { className: "outdated", textContent: "This ranking was computed for an earlier configuration." }));
+  if (place.querySelector("table") && !place.querySelector(".outdated")) place.prepend(element("p", { className: "outdated", textContent: "This ranking is for an earlier configuration. Rank the changes again." }));
 }
 
 // Applies a change; the current configuration becomes A.
@@ -293,14 +293,14 @@ function use(tree) {
 // ---- comparison of A and B
 
 function pinned() {
-  $("pin").textContent = state.a ? "Pin again as A" : "Pin as A";
+  $("pin").textContent = state.a ? "Replace A" : "Pin as A";
   $("pin").setAttribute("aria-pressed", String(Boolean(state.a)));
   if (!state.a) {
     $("against").hidden = true;
     $("comparison").replaceChildren();
   } else {
     $("against").hidden = false;
-    $("comparison").replaceChildren(element("p", { className: "quiet", textContent: "B is the configuration in the form. Change a setting to compare it with A." }));
+    $("comparison").replaceChildren(element("p", { className: "quiet", textContent: "B is the configuration in the form. Change a setting of B to compare B with A." }));
   }
 }
 
