@@ -1,7 +1,7 @@
-"""Functions that Python users call: load, run, sweep, compare, frontier and tune.
+"""Functions of the Python API: load, run, sweep, compare, frontier and tune.
 
-Each function does the same as the command of that name. ``run`` simulates in threads of this process, ``sweep`` on Spark; both
-write the same files. Configurations are paths of TOML files, dicts or ``Configuration`` objects; all are checked in the same way.
+Each function does what the command of the same name does. ``run`` simulates in threads of the calling process, and ``sweep`` on
+Spark. Both write the same files. A configuration is the path of a TOML file, a dict, or a ``Configuration``.
 """
 
 from __future__ import annotations
@@ -89,11 +89,11 @@ def run(
     workers: int | None = None,
     progress: bool | None = None,
 ) -> Study:
-    """Run a configuration, or named variants of it, with several seeds on this machine, and measure the runs.
+    """Run a configuration, or named scenarios of a configuration, with several seeds on this machine, and measure the runs.
 
-    Runs are simulated in threads of this process. The compiled engine releases Python's lock, so the threads use all cores, and
-    scripts do not need the guard ``if __name__ == "__main__"``. The reference engine, which runs custom components, holds the lock.
-    To run it on all cores, use ``sweep``: Spark's workers are processes. Both produce identical bytes.
+    Runs are simulated in threads of the calling process. The compiled engine releases Python's global interpreter lock, so the
+    threads use all cores, and scripts need no guard ``if __name__ == "__main__"``. The reference engine, which runs custom
+    components, holds the lock. To run custom components on all cores, use ``sweep``, because Spark's workers are processes.
 
     Args:
         config: Path of a TOML file, dict or configuration.
@@ -101,7 +101,7 @@ def run(
         precision: Half width of the 95% intervals, instead of a number of seeds: ``"1%"`` of the mean (for proportions, 1
             percentage point), or ``"0.5pp"`` (only for proportions). Seeds are added until the interval of ``question``, by default
             of success and p95, is as narrow.
-        max_seeds: Maximum number of seeds if a precision is given; by default 100.
+        max_seeds: Maximum number of seeds if ``precision`` is set; by default 100.
         scenarios: Variants of the configuration: values of dotted keys by name. A variant without values is the baseline.
         question: Metric to report first, such as ``success(compaction)``.
         warmup_ms: Warm-up, excluded from all metrics; by default determined from the runs.
@@ -147,10 +147,10 @@ def sweep(
     directory: Path | str | None = None,
     progress: bool | None = None,
 ) -> Study:
-    """Run all combinations of the values of some keys, with several seeds, on Spark, and measure the runs.
+    """Run a configuration with all combinations of the values of some keys and with several seeds on Spark, and measure the runs.
 
     Args:
-        config: Path of a TOML file, dict or configuration; or a sweep file, if there are no axes.
+        config: Path of a TOML file, dict or ``Configuration``. Without ``axes``, also the path of a sweep file.
         axes: Values of each key: a list, or a range such as ``{"from": 1, "to": 100, "points": 9, "scale": "log"}``.
         seeds: Number of seeds, a range such as ``"0-4"``, or a list; by default the seeds of the sweep file, or else 3 seeds.
         precision: Half width of the 95% intervals, instead of a number of seeds: ``"1%"`` of the mean (for proportions, 1
@@ -203,16 +203,16 @@ def compare(
     directory: Path | str | None = None,
     progress: bool | None = None,
 ) -> Comparison:
-    """Compare configurations with the first, with 95% intervals over paired seeds.
+    """Compare configurations with the first one, with 95% intervals over paired seeds.
 
     Args:
-        configs: Two or more of: configurations (paths, dicts or objects), directories of experiments, and studies of one
-            configuration. Alternatively, one dict that maps names to them, or one study with scenarios.
-        seeds: Number of seeds, a range or a list; by default the seeds of a given study, or else 10 seeds.
+        configs: Two or more configurations (paths, dicts or ``Configuration`` objects), directories of experiments, or studies of
+            one configuration. Alternatively, one dict of configurations by name, or one study with scenarios.
+        seeds: Number of seeds, a range or a list; by default the seeds of the study in ``configs``, or else 10 seeds.
         precision: Half width of the intervals of differences, instead of a number of seeds: ``"1%"`` of the baseline (for
             proportions, 1 percentage point), or ``"0.5pp"`` (only for proportions). It applies to ``question`` and ``metrics``, by
             default to success and p95.
-        max_seeds: Maximum number of seeds if a precision is given; by default 100.
+        max_seeds: Maximum number of seeds if ``precision`` is set; by default 100.
         metrics: Metrics to compare, such as ``success`` and ``time_to_commit_p99``.
         question: Metric to rank by, such as ``success(compaction)``.
         warmup_ms: Warm-up, excluded from all metrics; by default determined from the runs.
@@ -263,15 +263,15 @@ def frontier(
     """Find the lowest load at which a condition is met, by bisection with replications.
 
     Args:
-        config: Path of a TOML file, dict or configuration; or a file with ``[frontier]``.
+        config: Path of a TOML file, dict or ``Configuration``. The file may have a table ``[frontier]`` with the other arguments.
         vary: Key of the load, such as ``workload.ingest.rate`` or ``transaction.rate``.
         until: Condition to search for, such as ``success(compaction) < 95%``.
-        low: First load; by default the load of the configuration.
-        high: Highest load; by default 1,024 times the first.
-        tolerance: Relative width of the interval to reach; by default 0.05.
+        low: First load of the search; by default the load of the configuration.
+        high: Highest load of the search; by default 1,024 times the first load.
+        tolerance: Relative width of the interval of the load at which the search stops; by default 0.05.
         seeds: Number of seeds at each load; by default 5.
-        max_seeds: Maximum number of seeds at a load whose interval contains the threshold; by default 40, or 100 if a precision is
-            given.
+        max_seeds: Maximum number of seeds at a load whose interval contains the threshold; by default 40, or 100 if ``precision``
+            is set.
         precision: Half width of the interval of the load, such as ``"5%"``; replaces ``tolerance`` and ``seeds``.
         warmup_ms: Warm-up, excluded from all metrics; by default determined from the runs.
         cooldown_ms: Cool-down at the end of the run, excluded from all metrics.
@@ -323,7 +323,7 @@ def tune(
     directory: Path | str | None = None,
     progress: bool | None = None,
 ) -> Tuning:
-    """Find the retry settings, and values of other keys, that optimize a metric.
+    """Find the retry settings, and the values of other keys, that optimize a metric.
 
     Args:
         config: Path of a TOML file, dict or configuration.
@@ -331,12 +331,12 @@ def tune(
         subject_to: Condition to meet, such as ``success(compaction) >= 95%``, or several.
         search: Groups of settings to search, such as ``retries``; by default all groups that apply to the configuration.
         vary: Further keys to search: a pair ``(low, high)``, or a list of values, by key.
-        candidates: Number of initial candidates; up to as many more are then tried next to the best ones.
-        rounds: Number of seeds in each round; the better candidates advance to the next round.
+        candidates: Number of initial candidates. The search then tries up to as many neighbors of the best candidates.
+        rounds: Number of seeds in each round. The better candidates of a round advance to the next round.
         seeds: Number of new seeds of the final comparison; by default 10.
         precision: Half width of the interval of the advantage over the current settings, instead of a number of seeds: ``"1%"`` of
             the metric (for proportions, 1 percentage point), or ``"0.5pp"`` (only for proportions).
-        max_seeds: Maximum number of new seeds if a precision is given; by default 100.
+        max_seeds: Maximum number of new seeds if ``precision`` is set; by default 100.
         seed: Random seed for the choice of candidates.
         warmup_ms: Warm-up, excluded from all metrics; by default determined from the runs.
         cooldown_ms: Cool-down at the end of the run, excluded from all metrics.
@@ -372,7 +372,7 @@ def tune(
 
 @contextmanager
 def allow_code() -> Iterator[None]:
-    """Allow the custom code (``[parts]``) of configurations inside a ``with`` block. It runs with your permissions.
+    """Allow the custom components (``[parts]``) of configurations inside a ``with`` block. Their code runs with your permissions.
 
     Example:
         ```python
@@ -443,7 +443,7 @@ def _warn_if_wide(precision: Precision, reached: Sequence[Reached]) -> None:
 
 
 def _count_of(seeds: Seeds | None, precision: str | None, default: int) -> Seeds | None:
-    """Return the given seeds; None if a precision determines them. Raises ConfigError if both seeds and a precision are given."""
+    """Return the requested seeds; None if a precision determines them. Raises ConfigError if both are requested."""
     if precision is None:
         return default if seeds is None else seeds
     choose_precision(precision, seeds, None, "")

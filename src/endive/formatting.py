@@ -1,4 +1,4 @@
-"""Format numbers, durations, percentages and lists for people; every package prints values with these functions."""
+"""Format numbers, durations, percentages and lists for output. All packages print values with these functions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def format_estimate(value: float, half_width: float | None) -> str:
 
 
 def format_interval(low: float | None, high: float | None) -> str:
-    """Return an interval such as ``1.7–2.4``, open at an unknown end; empty if both ends are unknown or are printed alike."""
+    """Return an interval: ``1.7–2.4``, or ``at least 1.7`` without a known upper end. An interval of equal ends is empty."""
     if is_known(low) and is_known(high):
         return join_ends(format_number(low or 0.0), format_number(high or 0.0), alike="")
     if is_known(low):
@@ -55,7 +55,7 @@ def format_interval(low: float | None, high: float | None) -> str:
 
 
 def join_ends(low: str, high: str, alike: str | None = None) -> str:
-    """Return ``low–high`` with a common unit once, or ``low to high``; if both texts are equal, ``alike`` (default: ``low``)."""
+    """Return an interval of two formatted values: ``13–15 ms``, ``866 ms to 1.2 s``. Equal values give ``alike``, or the value."""
     if low == high:
         return low if alike is None else alike
     for unit in ("%", "/s"):
@@ -78,7 +78,7 @@ def format_percent(share: float) -> str:
 
 
 def format_percent_range(low: float | None, high: float | None) -> str:
-    """Return one percentage if both ends are printed alike, otherwise a range such as ``61.3–64.2%``; ``-`` if they are unknown."""
+    """Return a range of proportions as percentages: ``61.3–64.2%``, ``97%`` for equal ends, or ``-`` for unknown ends."""
     return "-" if low is None or high is None else join_ends(format_percent(low), format_percent(high))
 
 
@@ -148,7 +148,7 @@ def natural_order(name: str) -> list[tuple[int, str]]:
 
 
 def split_pieces(text: str) -> list[str]:
-    """Return the unbreakable segments of a line: words, ``key = value``, and numbers with signs and units."""
+    """Return the parts of a line that must not be broken: words, ``key = value``, and numbers with signs and units."""
     pieces: list[str] = []
     for word in text.split():
         if pieces and _belongs(pieces[-1].rsplit(" ", 1)[-1], word):

@@ -1,7 +1,7 @@
-"""Results that Python users get: studies, comparisons, frontiers, tuned settings and charts.
+"""Result objects of the Python API: studies, comparisons, frontiers, tuned settings and charts.
 
-Each has ``summary()`` (the answer in sentences), ``to_pandas()``, ``to_arrow()`` and ``figure()``, a short ``repr``, and an HTML
-display in notebooks. Their tables, sentences and figures are the same as in the output of the commands.
+Each result has ``summary()`` (the answer in sentences), ``to_pandas()``, ``to_arrow()`` and ``figure()``, and an HTML display in
+notebooks. Tables, sentences and figures are those of the commands.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ STUDY_TABLES = (_OVERVIEW_TABLE, "runs", "experiments", "saturation", "distribut
 
 
 class Configuration:
-    """A checked configuration.
+    """A checked configuration of a simulation.
 
     Example:
         ```python
@@ -97,19 +97,19 @@ class Configuration:
 
     @property
     def document(self) -> Document:
-        """The configuration as typed sections, such as ``document.storage.provider``."""
+        """Sections and keys of the configuration as typed attributes, such as ``document.storage.provider``."""
         return self._document
 
     @property
     def hash(self) -> str:
-        """Hash of the experiment: equal for configurations that produce the same rows."""
+        """Hash of the experiment. Configurations with the same hash produce the same rows."""
         return compute_experiment_hash(self._document)
 
     def set(self, values: Mapping[str, Any]) -> Configuration:
-        """Return a copy with other values of dotted keys.
+        """Return a copy of the configuration with other values of some keys.
 
         Args:
-            values: Values by key, such as ``{"storage.provider": "s3x"}``.
+            values: New values by dotted key, such as ``{"storage.provider": "s3x"}``.
 
         Raises:
             ConfigError: If a key does not exist, or its value is not valid.
@@ -122,7 +122,7 @@ class Configuration:
         return Configuration(tree, self._source, self._directory)
 
     def to_dict(self) -> Tree:
-        """Return the configuration as the given dict."""
+        """Return the configuration as nested dicts, with the keys of the TOML file."""
         return dict(plain_tree(self._tree))
 
     def to_toml(self) -> str:
@@ -144,7 +144,7 @@ class Configuration:
 
 
 def plain_tree(value: Any) -> Any:
-    """Return a copy of a tree with mappings, tuples, ranges, arrays, paths and NumPy numbers converted to plain Python values."""
+    """Return a copy of nested values as dicts, lists, strings and numbers, which TOML can represent."""
     if isinstance(value, Mapping):
         return {str(key): plain_tree(each) for key, each in value.items()}
     if isinstance(value, Path):
@@ -179,11 +179,11 @@ class Chart:
 
     @property
     def definition(self) -> str:
-        """Description of the values and how they are computed."""
+        """Definition of the values that the figure shows."""
         return self._figure.definition
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the data of the figure, one row for each mark."""
+        """Return the data of the figure as a pandas frame, one row for each mark."""
         return self._figure.data.copy()
 
     def to_arrow(self) -> pa.Table:
@@ -191,7 +191,7 @@ class Chart:
         return pa.Table.from_pandas(self._figure.data, preserve_index=False)
 
     def to_dict(self) -> Tree:
-        """Return the Vega-Lite specification, with its data."""
+        """Return the Vega-Lite specification of the figure, including the data."""
         return make_vegalite(self._figure)
 
     def save(self, path: Path | str, *, width: float | None = None, height: float | None = None, title: bool = True) -> Path:
@@ -200,7 +200,7 @@ class Chart:
         Args:
             path: Path that ends in ``.png``, ``.svg`` or ``.pdf``.
             width: Width in inches; by default the natural width of the figure.
-            height: Height in inches; by default the natural width of the figure.
+            height: Height in inches; by default the natural height of the figure.
             title: Whether to print the title above the figure.
 
         Raises:
@@ -226,18 +226,18 @@ class Chart:
 
 
 class _Answer:
-    """Base class of results, which have sentences, one table and figures."""
+    """Base class of results: findings in sentences, a table, and figures."""
 
     def summary(self) -> str:
         """Return the findings, one sentence on each line."""
         raise NotImplementedError
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the numbers as a pandas frame."""
+        """Return the table of the result as a pandas frame."""
         raise NotImplementedError
 
     def to_arrow(self) -> pa.Table:
-        """Return the numbers as an Arrow table."""
+        """Return the table of the result as an Arrow table."""
         return pa.Table.from_pandas(self.to_pandas(), preserve_index=False)
 
     def _repr_html_(self) -> str:
@@ -250,7 +250,7 @@ Sessions = Callable[[], "AbstractContextManager[SparkSession | LocalThreads]"]
 
 
 def choose_session(spark: SparkSession | SparkOptions | str | None) -> Sessions:
-    """Return a provider of the Spark session: the given or the active session, or a new one that is stopped after use.
+    """Return a function that opens the Spark session: ``spark`` or the active session, or a new session that is stopped after use.
 
     Args:
         spark: A session, the URL of a master (``local[4]``, ``spark://HOST:PORT``, ``yarn``) or of a Spark Connect server
@@ -266,17 +266,17 @@ def choose_session(spark: SparkSession | SparkOptions | str | None) -> Sessions:
 
 
 class Study(_Answer):
-    """The measured runs of a directory of experiments, of one experiment or of one run.
+    """Measured runs of a directory of experiments, of one experiment, or of one run.
 
-    ``endive.run`` and ``endive.sweep`` return a study; ``Study(path)`` opens the results of the commands. New runs are measured
-    first, on Spark if the path is a directory of experiments.
+    ``endive.run`` and ``endive.sweep`` return a study. ``Study(path)`` opens the results of commands, and measures runs that have
+    no metrics yet. For a directory of experiments, Spark measures the runs.
 
     Args:
         path: Directory of experiments, an experiment or the results of a run.
         spark: Spark session, or URL of a master or Spark Connect server, to measure with; by default the active session, or else
             local mode.
         load: Key of the parameter on the load axis of curves; by default the arrival rate that varies.
-        warmup_ms: Warm-up, excluded from all metrics; by default found from the runs.
+        warmup_ms: Warm-up, excluded from all metrics; by default determined from the runs.
         cooldown_ms: Cool-down at the end of the run, excluded from all metrics.
 
     Raises:
@@ -306,7 +306,7 @@ class Study(_Answer):
         )
 
     def _remove_at_end(self, directory: Path) -> None:
-        """Remove a temporary directory when this object is no longer used."""
+        """Remove a temporary directory when the study is garbage-collected."""
         weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
 
     @property
@@ -316,12 +316,12 @@ class Study(_Answer):
 
     @property
     def data(self) -> StudyData:
-        """Tables and description of the study, as figures and reports use them."""
+        """Tables and metadata of the study, for functions that draw figures and write reports."""
         return self._data
 
     @property
     def figures(self) -> dict[str, str]:
-        """Figures that the study has data for: titles by name."""
+        """Titles of the figures that can be drawn for the study, by name."""
         return {name: figure.title for name, figure, _ in try_figures(self._data) if figure is not None}
 
     def summary(self) -> str:
@@ -330,7 +330,7 @@ class Study(_Answer):
         return "\n".join([*answer_study(self._data), describe_windows(self._data), *warnings])
 
     def to_pandas(self, table: str = _OVERVIEW_TABLE) -> pd.DataFrame:
-        """Return a table as a pandas frame.
+        """Return a table of the study as a pandas frame.
 
         Args:
             table: ``overview`` (the main metrics of each configuration and class), ``experiments`` (all metrics with intervals),
@@ -351,7 +351,7 @@ class Study(_Answer):
         return found.copy()
 
     def to_arrow(self, table: str = _OVERVIEW_TABLE) -> pa.Table:
-        """Return a table as an Arrow table; the names are those of ``to_pandas``."""
+        """Return a table of the study as an Arrow table, by the names that ``to_pandas`` accepts."""
         if table == _TRANSACTIONS:
             return self._read_transactions()
         return pa.Table.from_pandas(self.to_pandas(table), preserve_index=False)
@@ -360,17 +360,17 @@ class Study(_Answer):
         """Return a figure by name, by default the most informative figure.
 
         Raises:
-            ReportError: If no figure has this name, or the study has no data for it; ``figures`` lists those that it has.
+            ReportError: If no figure has this name, or the study has no data for the figure. ``figures`` lists the available names.
         """
         if name is not None:
             return Chart(build_figure(self._data, name))
         found = build_report_figures(self._data)
         if not found:
-            raise ReportError(f"{self.path}: there is nothing to draw")
+            raise ReportError(f"{self.path}: the study has no data for any figure")
         return Chart(found[0])
 
     def report(self, path: Path | str | None = None) -> Path:
-        """Write a report, one self-contained HTML file, by default next to the runs; return its path."""
+        """Write the report of the study as a self-contained HTML file, by default next to the runs, and return the path."""
         file = self._data.figures_folder.parent / REPORT if path is None else Path(path)
         write_text(file, render_page(make_page(self._data, build_report_figures(self._data))))
         return file
@@ -418,7 +418,7 @@ class Study(_Answer):
 
 
 class Comparison(_Answer):
-    """Configurations compared with the first, with 95% intervals over paired seeds.
+    """Comparison of configurations with the first one, with 95% intervals over paired seeds.
 
     Example:
         ```python
@@ -442,11 +442,11 @@ class Comparison(_Answer):
         return "\n".join([*found, *self._found.warnings])
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a row for each metric, class and configuration, with the difference from the baseline and its significance."""
+        """Return the difference from the baseline for each metric, workload class and configuration, with its significance."""
         return pd.DataFrame(list(self._list_rows()))
 
     def figure(self, metric: str = "success_rate") -> Chart:
-        """Return a figure of a metric of all transactions by configuration, with intervals.
+        """Return a bar chart of a metric of all transactions for each configuration, with 95% intervals.
 
         Args:
             metric: A metric of the table, such as ``throughput_per_s``.
@@ -503,7 +503,7 @@ def _draw_bars(table: pd.DataFrame, metric: str, title: str) -> Figure:
 
 
 class Frontier(_Answer):
-    """The lowest load at which a condition is met.
+    """Lowest load at which a condition is met, with its 95% interval.
 
     Example:
         ```python
@@ -517,17 +517,17 @@ class Frontier(_Answer):
 
     @property
     def load(self) -> float | None:
-        """The load; None if the condition is not met within the range of the search."""
+        """Lowest load at which the condition is met; None if no load in the range of the search meets the condition."""
         return self._answer.found.load
 
     @property
     def low(self) -> float | None:
-        """Lower end of the 95% interval of the load; None if it is open."""
+        """Lower end of the 95% interval of the load; None if the interval has no lower end."""
         return self._answer.found.low
 
     @property
     def high(self) -> float | None:
-        """Upper end of the 95% interval of the load; None if it is open."""
+        """Upper end of the 95% interval of the load; None if the interval has no upper end."""
         return self._answer.found.high
 
     def summary(self) -> str:
@@ -535,7 +535,7 @@ class Frontier(_Answer):
         return "\n".join([*self._answer.record["answer"], *self._answer.record["window"]])
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a row for each load of the search: the metric with its interval, the seeds, and whether the condition holds."""
+        """Return the metric at each load of the search: the 95% interval, the seeds, and whether the condition is met."""
         rows = []
         for point in self._answer.found.points:
             each = point.estimate
@@ -559,7 +559,7 @@ def _interval(value: float, low: float, high: float) -> Tree:
 
 
 class Tuning(_Answer):
-    """The settings that optimize a metric, compared with the current ones and with Iceberg's defaults.
+    """Settings that optimize a metric, compared with the current settings and with Iceberg's defaults.
 
     Example:
         ```python
@@ -573,7 +573,7 @@ class Tuning(_Answer):
 
     @property
     def best(self) -> Tree | None:
-        """Values of the best settings by key; None if no settings meet the condition."""
+        """Best settings as values by key; None if no candidate meets the conditions."""
         found: Tree | None = self._answer.record["settings"]
         return found
 
@@ -582,7 +582,7 @@ class Tuning(_Answer):
         return "\n".join([*self._answer.record["answer"], *self._answer.record["window"]])
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the metric with its interval for each candidate in the final comparison."""
+        """Return the metric of each candidate in the final comparison, with its 95% interval."""
         rows = [
             {"configuration": each["name"], **_interval(each["mean"], each["low"], each["high"]), "settings": each["settings"]}
             for each in self._answer.record["last_comparison"]
@@ -590,7 +590,7 @@ class Tuning(_Answer):
         return pd.DataFrame(rows)
 
     def figure(self, name: str = "tuning") -> Chart:
-        """Return a figure of the metric of each candidate in the final comparison, with intervals."""
+        """Return a bar chart of the metric of each candidate in the final comparison, with 95% intervals."""
         metric = self._answer.question.objective.metric
         title = f"{name_subject(self._answer.question.objective)} by settings"
         return Chart(_draw_bars(self.to_pandas(), metric, f"{title[:1].upper()}{title[1:]}"))

@@ -91,7 +91,7 @@ def test_identical_configurations_have_no_significant_difference(config: Path) -
     assert found["answer"][0] == "No significant difference between A and B."
     total = sum(each["both"] for each in found["transactions"]["B"].values())
     assert total > 0
-    assert found["pairs"][0].startswith(f"{total:,} transactions commit in both: 0 are faster in B, 0 are slower")
+    assert found["pairs"][0].startswith(f"{total:,} transactions commit in both A and B: 0 are faster in B, 0 are slower in B")
 
 
 def test_giving_up_sooner_is_not_better(config: Path) -> None:

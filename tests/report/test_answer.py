@@ -24,7 +24,7 @@ def test_a_curve_that_saturates() -> None:
     assert answer_study(synthetic_study([{**point, **time} for point in CURVE])) == [
         "Throughput saturates at 6.1 ± 0.2 commits/s.",
         "Maximum sustainable load: 4/s (4–8). At higher loads, fewer than 99% of transactions commit.",
-        "Time to commit, p50: 120 ms at 2/s, 2.4 s at 8/s (p99 400 ms).",
+        "The p50 of the time to commit is 120 ms at 2/s and 2.4 s at 8/s (p99 400 ms).",
         "Metadata I/O dominates commit time at 4/s (71%).",
     ]
 

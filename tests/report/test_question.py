@@ -110,7 +110,7 @@ def test_along_an_axis_both_ends_are_reported(tmp_path: Path) -> None:
 def test_without_scenarios_every_configuration_is_reported_the_best_first(tmp_path: Path) -> None:
     study = measured(run_study(tmp_path, "p50(ingest)", '[axes]\n"storage.provider" = ["s3", "s3x"]\n'))
     record = answer_study(study)[0]
-    assert record.startswith("Time to commit p50 of ingest: ")
+    assert record.startswith("Time to commit p50 of ingest is ")
     assert record.index("with S3 Express") < record.index("with S3.")
     assert build_report_figures(study)[0].name == "question"
 

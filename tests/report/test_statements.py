@@ -55,7 +55,7 @@ def test_the_day_of_a_limit_is_stated() -> None:
     growing = row(table_metadata_bytes=1e6, table_metadata_bytes_per_day=0.5e6)
     assert describe_limit(growing, 20_000_000) == ("metadata.json reaches the limit of 20 MB on day 221. Expire snapshots earlier.")
     assert describe_limit(growing, 200_000_000) == (
-        "metadata.json reaches the limit of 200 MB on day 581 if it continues to grow as simulated. Expire snapshots earlier."
+        "metadata.json reaches the limit of 200 MB on day 581 if growth continues as simulated. Expire snapshots earlier."
     )
     assert describe_limit(growing, None) is None
 
@@ -75,7 +75,7 @@ def test_the_bottleneck_is_named() -> None:
     busy, idle = [row(catalog_utilization=0.96), row(catalog_utilization=0.98)], [row(catalog_utilization=0.42)]
     text = (
         "Utilization of the catalog's 16 workers is 97%. The catalog is the bottleneck. "
-        "Raise catalog.workers or shorten its service times."
+        "Raise catalog.workers, or shorten the service times of the catalog."
     )
     assert describe_utilization(busy, 16) == warn_utilization(busy, 16) == text
     assert describe_utilization(idle, 1) == "Utilization of the catalog's worker is 42%."

@@ -31,7 +31,7 @@ from endive.report.verdicts import describe_difference, describe_pairs, explain_
         ("time_to_commit_p99_ms", -1234.0, 99.0, 0.6, "time to commit p99 1.23 ± 0.10 s shorter in B (-40%)"),
         ("commit_latency_p99_ms", 5.0, 1.0, 1.5, "commit latency p99 of committed transactions 5.0 ± 1.0 ms longer in B (+50%)"),
         ("retries_per_txn", 0.5, 0.1, 1.5, "retries per transaction 0.50 ± 0.10 higher in B (+50%)"),
-        ("overhead", 0.02, 0.01, 1.1, "overhead 2.0 ± 1.0 pp higher in B"),
+        ("overhead", 0.02, 0.01, 1.1, "commit overhead 2.0 ± 1.0 pp higher in B"),
         ("manifest_list_reads_per_txn", 3.0, 1.0, None, "manifest list reads 3.0 ± 1.0 higher in B"),
     ],
 )
@@ -88,11 +88,11 @@ def test_seeds_that_agree_are_not_called_equal() -> None:
 def test_pairs() -> None:
     found = Pairs(pairs=1040, both=1000, faster_b=720, slower_b=270, only_a=31, only_b=4, neither=3, unfinished=2)
     assert describe_pairs({"ingest": found}) == [
-        "1,000 transactions commit in both: 720 are faster in B, 270 are slower and 10 are equally fast. "
+        "1,000 transactions commit in both A and B: 720 are faster in B, 270 are slower in B and 10 are equally fast. "
         "31 commit only in A, 4 commit only in B, 3 commit in neither and 2 are in flight at the end of a run."
     ]
     answer = describe_pairs({"ingest": Pairs(), "clients": None})
-    assert answer[0] == "No transaction started committing in the window of both A and B."
+    assert answer[0] == "No transaction started committing in the measurement window of both A and B."
     assert answer[1].startswith("Transactions of clients cannot be paired")
     assert describe_pairs({}) == []
 

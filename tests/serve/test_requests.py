@@ -193,7 +193,7 @@ def test_invalid_requests_are_rejected(client: Client, body: bytes) -> None:
 def test_an_invalid_goal_is_rejected(client: Client, metric: Any) -> None:
     status, events = client.post("/api/help", tree=small(), metric=metric)
     assert status == 422
-    assert "Unknown goal" in events[0]["error"]
+    assert "Unknown metric" in events[0]["error"]
 
 
 def test_files_that_no_configuration_of_the_user_names_are_not_read(client: Client) -> None:

@@ -46,7 +46,7 @@ from endive.report.phrases import (
     format_bounded,
 )
 from endive.report.study_data import Study
-from endive.report.verdicts import name_subject, summarize_comparison
+from endive.report.verdicts import choose_verb, name_subject, summarize_comparison
 from endive.runs.identity import SCENARIO_COLUMN
 from endive.simulation.columns import TIME_WORDS
 
@@ -159,7 +159,7 @@ def _list_values(study: Study, question: Subject, experiments: Sequence[str]) ->
         values = [*values[: _MOST_VALUES // 2], between, *values[-_MOST_VALUES // 2 :]]
     missing = len(experiments) - len(rows)
     unmeasured = f"; not measured in {format_count(missing, 'configuration')}" if missing else ""
-    return f"{title}: {_join(values, names)}{unmeasured}."
+    return f"{title} {choose_verb(question)} {_join(values, names)}{unmeasured}."
 
 
 def _format_value(row: Row, metric: str) -> str:
@@ -316,7 +316,7 @@ def _describe_latency(study: Study, timed: dict[str, list[Row]]) -> Iterator[str
             low, high = min(rows, key=lambda row: row["x"]), max(rows, key=lambda row: row["x"])
             at = _choose_preposition(study)
             ends = [f"{format_duration(row[_MEDIAN])} {at} {_format_load(study, row['x'])}" for row in (low, high)]
-            yield f"Time to commit, p50: {ends[0]}, {ends[1]} (p99 {format_bounded(high, _TAIL)})."
+            yield f"The p50 of the time to commit is {ends[0]} and {ends[1]} (p99 {format_bounded(high, _TAIL)})."
         return
     common = set.intersection(*({row["x"] for row in rows} for rows in timed.values()))
     if common:

@@ -45,9 +45,9 @@ class StudyAxis:
 
 @dataclass(frozen=True)
 class Series:
-    """A configuration: experiments that differ only in the axis value.
+    """Configuration of a study: experiments that differ only in the axis value.
 
-    ``colour`` is an index into the palette, or None if this configuration is omitted because there are too many.
+    ``colour`` is an index into the palette; None if figures omit the configuration because there are too many.
     """
 
     label: str
@@ -80,7 +80,7 @@ def _drop_redundant(manifest: Inventory, names: Sequence[str]) -> list[str]:
 
 
 def _drop_implied(manifest: Inventory, names: Sequence[str]) -> list[str]:
-    """Drop the parameters that the preceding ones determine, in one pass, which is fast for thousands of parameters."""
+    """Drop the parameters whose values follow from the preceding parameters, in one pass over thousands of parameters."""
     experiments = [each.parameters for each in manifest.experiments.values()]
     groups: list[Any] = [None] * len(experiments)
     kept, count = [], 1
@@ -164,7 +164,7 @@ def _label_groups(manifest: Inventory, names: Sequence[str], ordered: Sequence[t
 
 
 def _choose_visible(groups: Sequence[Sequence[str]], experiments: pa.Table) -> dict[int, int]:
-    """Return the palette index of each visible configuration; if there are too many, of a sample by peak throughput."""
+    """Return the palette index of each configuration in figures. With too many configurations, figures show a sample."""
     places = list(range(len(groups)))
     if len(places) > MOST_SERIES:
         rows = experiments.select(["experiment", "workload_class", "operation_type", "throughput_per_s"]).to_pylist()
@@ -176,7 +176,7 @@ def _choose_visible(groups: Sequence[Sequence[str]], experiments: pa.Table) -> d
 
 
 def describe_experiments(stored: Sequence[StoredExperiment]) -> dict[str, str]:
-    """Return the parameters in which each stored experiment differs from the others with the same label and version, by name.
+    """Return the parameters that distinguish each stored experiment from others of the same label and version, by experiment.
 
     Experiments without provenance are omitted.
     """

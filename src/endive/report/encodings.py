@@ -58,7 +58,7 @@ class Panel:
 
 
 def split_panels(figure: Figure, theme: Theme, colours: Mapping[str, str], titles: Mapping[str, str]) -> list[Panel]:
-    """Return the small multiples of a figure in order; the whole figure if it has none."""
+    """Return the panels of a figure in order; a single panel for a figure without small multiples."""
     whole = Panel(figure, figure.data, theme, colours, titles)
     if figure.facet is None:
         return [whole]
@@ -171,11 +171,9 @@ def encode_shape(panel: Panel) -> Any:
 
 
 def draw_thresholds(panel: Panel, *, turned: bool = False) -> list[Any]:
-    """Return dashed lines across the chart, with labels outside of its edge.
+    """Return dashed lines across the chart with labels beside the plot. ``turned`` means that the y axis is horizontal.
 
-    ``turned`` means that the y of the figure is horizontal.
-
-    Labels above the chart alternate between two rows, because lines may be closer than labels are long.
+    Labels above the chart alternate between two rows, so that the labels of adjacent lines do not overlap.
     """
     layers: list[Any] = []
     above = 0
@@ -202,7 +200,7 @@ def draw_thresholds(panel: Panel, *, turned: bool = False) -> list[Any]:
 
 
 def draw_references(panel: Panel) -> list[Any]:
-    """Return the layers of the reference curves, which are drawn behind everything else."""
+    """Return the layers of the reference curves, behind all other layers."""
     return [
         alt.Chart(alt.InlineData(values=_list_points(reference.data)))
         .mark_line(color=panel.colours.get(reference.series or "", QUIET), strokeDash=[7, 3], strokeWidth=1.6, clip=True)

@@ -49,7 +49,7 @@ _GLYPHS = {
 }
 """Legend symbols as characters, because printers may omit backgrounds."""
 _LONG_HEADLINE = 120
-"""Number of characters above which a headline has a smaller font."""
+"""Length in characters from which a headline is set in a smaller font."""
 _TITLES = {
     "operation_type": "operation",
     "workload_class": "class",
@@ -67,7 +67,7 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Commands that reproduce the results, with name and text of the configuration file (empty if it refers to other files)."""
+    """Commands that reproduce the results, and the configuration file (empty if that file refers to other files)."""
 
     commands: str = ""
     file: str = ""
@@ -159,7 +159,7 @@ def encode_figure(figure: Figure, page: Page) -> dict[str, Any]:
 def _list_filters(
     figure: Figure, dimensions: Mapping[str, Mapping[str, str]], titles: Mapping[str, str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the filters of a figure; configurations have a filter for each parameter that differs."""
+    """Yield the filters of a figure. Configurations have a filter for each parameter that varies."""
     for column in figure.filters:
         chosen = _list_values(figure, column)
         known = {title: labels for title, labels in dimensions.items() if all(name in labels for name in chosen["values"])}

@@ -85,7 +85,7 @@ _MOST_READ = 50
 
 
 def list_dimensions(study: Study) -> dict[str, dict[str, str]]:
-    """Return, for each parameter that differs, its name and its value in every configuration."""
+    """Return the values of each parameter that varies, by parameter name and label of the configuration."""
     columns = dict.fromkeys(column for each in study.visible_series for column in each.parameters)
     return {
         phrases.name_parameter(column)[0]: {
@@ -105,7 +105,7 @@ def describe_scope(study: Study) -> str:
 
 
 def render_common_configuration(study: Study, records: Sequence[Record]) -> str:
-    """Return the parameters that are equal in all configurations, including defaults, as TOML."""
+    """Return the parameters that are equal in all configurations as TOML, including default values."""
     tree: Mapping[str, Any] = next((record["parameters"] for record in records if "parameters" in record), {})
     changing = set(varying(study.manifest.parameters))
     named = next(iter(study.manifest.experiments.values())).parameters
@@ -271,7 +271,7 @@ def _find_output(study: Study, start: _Source) -> Path:
 
 
 def _reproduce_files(study: Study, again: str, number: str) -> Iterator[str]:
-    """Yield the commands that reproduce runs without a study, each from its configuration file."""
+    """Yield the commands that reproduce runs that do not belong to a study, from their configuration files."""
     run = f"endive run $cfg --seed $seed --out {shlex.quote(again)}"
     files = f"{shlex.quote(study.path.resolve().name)}/*/{CONFIG}"
     yield f"for cfg in {files}; do for seed in {' '.join(map(str, study.provenance()['seeds']))}; do {run}; done; done   # {number}"

@@ -62,9 +62,9 @@ class RunPlace:
 
 @dataclass(frozen=True)
 class Place:
-    """Runs at a path, except those of a sweep, which the pipeline finds.
+    """Kind of results at a path, and the runs of an experiment or of a single run. The pipeline lists the runs of a sweep.
 
-    ``damaged`` lists the omitted runs of an experiment, each with its problem.
+    ``damaged`` contains the name and the problem of each omitted run.
     """
 
     kind: PlaceKind
@@ -175,13 +175,13 @@ class Study:
     single_runs: tuple[RunPlace, ...] = ()
     """Runs, if the study has one configuration."""
     question: Subject | None = None
-    """Question of the study file, which determines the headline and the first figure, or None."""
+    """Metric that the study file asks about, for the headline and the first figure; None without a question."""
     scenarios: tuple[str, ...] = ()
     """Named alternatives of the study, the baseline first."""
     prices: Prices = field(default_factory=list_prices)
     """Prices of requests."""
     record: StudyRecord | None = None
-    """Record of the study: its file and arguments; None if it was not a sweep."""
+    """Sweep file and arguments of the study; None if the runs are not from a sweep."""
     problems: tuple[Damage, ...] = ()
     """Damaged runs and experiments, which are omitted."""
 
@@ -267,7 +267,7 @@ def load_study(
     sessions: Sessions | None = None,
     prices: Prices | None = None,
 ) -> Study:
-    """Load the study at a path. New runs are measured, with Spark if the path is a directory of experiments.
+    """Load the study at a path, and measure runs that have no metrics yet (on Spark for a directory of experiments).
 
     Args:
         path: A directory of experiments, an experiment or a run.

@@ -25,13 +25,13 @@ MOMENTS = {"committed": "circle", "conflict": CROSS, "aborted": "square"}
 """Shapes of events in a timeline; everything else is a span."""
 PART_COLOURS = {
     "catalog reads": "#56B4E9",
-    "runtime": "#BBBBBB",
+    "job duration": "#BBBBBB",
     "metadata I/O": "#009E73",
     "conflict I/O": "#D55E00",
     "backoff": "#F0E442",
     "catalog commits": "#0072B2",
 }
-"""Colours of the components of a transaction's time; the runtime, which is not overhead, is grey."""
+"""Colours of the components of a transaction's time; the job duration, which is not overhead, is grey."""
 SEQUENTIAL = "cividis"
 """Colour scheme of heatmaps, perceptually uniform with any colour vision."""
 _RAMP = ("#00224E", "#2A3F6D", "#575C6D", "#7C7B78", "#A59C74", "#D2C060", "#FEE838")

@@ -57,6 +57,12 @@ def name_subject(subject: Subject) -> str:
     return f"{name_metric(subject.metric)} of {', '.join(group) if group else 'all transactions'}"
 
 
+def choose_verb(subject: Subject) -> str:
+    """Return the verb after the name of a metric: ``success is``, ``retries per transaction are``."""
+    noun = name_metric(subject.metric).partition(" per ")[0]
+    return "are" if noun.endswith("s") and not noun.endswith("ss") else "is"
+
+
 def format_value(metric: str, found: Estimate) -> str:
     """Format an estimate with its unit: a number, a range if transactions are in flight, a bound, or ``aborted``."""
     if found.unfinished > 0.0:
@@ -182,9 +188,7 @@ def _summarize_ranking(found: Alternatives, ranking: Ranking) -> list[str]:
     order = (*_VERDICTS.values(), _SAME)
     parts = [f"{verdict} in {join_names(verdicts[verdict])}" for verdict in order if verdict in verdicts]
     compared = f"{', '.join(parts[:-1])}, and {parts[-1]}" if len(parts) > 1 else "".join(parts)
-    noun = name_metric(metric).partition(" per ")[0]
-    verb = "are" if noun.endswith("s") and not noun.endswith("ss") else "is"
-    sentences = [f"{title} {verb} {baseline}{', ' if compared else ''}{compared}."]
+    sentences = [f"{title} {choose_verb(ranking.subject)} {baseline}{', ' if compared else ''}{compared}."]
     if ranking.missing:
         sentences.append(f"{title} could not be measured in {join_names(list(map(_quote, ranking.missing)))}.")
     best = ranking.best

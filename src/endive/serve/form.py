@@ -1,7 +1,7 @@
 """Build the form of the page from the JSON schema of configurations (``endive schema``).
 
-Each key has an input control with description, unit, bounds and default. A field has a ``path`` below its section. Values other
-than a single number, word or duration are entered as TOML.
+Each key has an input control with description, unit, bounds and default. The control of a number, word or duration takes the plain
+value. Other values are entered as TOML.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Reject requests that are not from the page itself.
+"""Reject requests that the live page did not send.
 
-The server listens on the loopback interface, but any page in a browser can send requests there. So a request needs the token that
-was printed when the server started (first in the address, then in a cookie), and a ``Host`` that is this machine (a foreign name
-that resolves to 127.0.0.1 is rejected). An ``Origin`` must be the origin of the page. Bodies are limited in size and time.
+The server listens on the loopback interface, but any page in a browser can send requests to that interface. A request therefore
+needs the token that ``endive serve`` prints (in the address of the first request, then in a cookie) and a ``Host`` that names this
+machine, because a foreign name can resolve to 127.0.0.1. An ``Origin`` must be the origin of the page. Bodies are limited in size
+and time.
 """
 
 from __future__ import annotations
@@ -76,12 +77,12 @@ class Guard:
         """Reject a request that is not from a page of this server."""
         host = headers.get("host", "")
         if host not in self._hosts:
-            return reject(403, f"The host {host[:100]!r} is not this machine. Open the address that endive serve printed.")
+            return reject(403, f"The host {host[:100]!r} is not this machine. Open the address that `endive serve` printed.")
         origin = headers.get("origin")
         if origin is not None and origin.removeprefix("http://") not in self._hosts:
-            return reject(403, "Requests from other pages are rejected. Open the address that endive serve printed.")
+            return reject(403, "Requests from other pages are rejected. Open the address that `endive serve` printed.")
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            return reject(403, "Requests from other sites are rejected. Open the address that endive serve printed.")
+            return reject(403, "Requests from other sites are rejected. Open the address that `endive serve` printed.")
         return None
 
     def _enter(self, scope: Scope) -> Response | None:
@@ -97,7 +98,7 @@ class Guard:
         given = headers.get("x-endive-token") or _cookie(headers, self._cookie)
         if given is not None and self._is_token(given):
             return None
-        return reject(401, "The token is missing or belongs to another server. Open the address that endive serve printed.")
+        return reject(401, "The token is missing or belongs to another server. Open the address that `endive serve` printed.")
 
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), self._token.encode())

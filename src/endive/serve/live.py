@@ -78,7 +78,7 @@ class Live:
             WorkError: _rejection(422),
             TooLargeError: _rejection(413, TOO_LARGE),
             TooSlowError: _rejection(408, "The body of the request did not arrive in time."),
-            ClientDisconnect: _rejection(400, "The client closed the connection."),
+            ClientDisconnect: _rejection(400, "The browser closed the connection."),
             StoppedError: _rejection(409, "A newer request of this tab replaced this one."),
             Exception: _any_error,
         }
@@ -136,7 +136,7 @@ class Live:
         goal = None
         if body.get("metric") is not None:
             if body["metric"] not in list(GOALS):
-                raise SaveError(f"Unknown goal. Allowed are {', '.join(GOALS)}.")
+                raise SaveError(f"Unknown metric. Allowed metrics are {', '.join(GOALS)}.")
             goal = Goal(body["metric"], str(body.get("workload_class", "all")))
         return self._stream(request, {"kind": "accepted"}, rank_changes(self.pool, token, present, goal), token)
 
@@ -273,7 +273,7 @@ def _line(event: Event) -> str:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    known = {404: "This page does not exist.", 405: "This method is not allowed here."}
+    known = {404: "The address does not exist on this server.", 405: "The address does not allow this HTTP method."}
     plain = error.detail if error.detail not in ("Not Found", "Method Not Allowed") else known[error.status_code]
     return reject(error.status_code, plain)
 
@@ -296,4 +296,4 @@ def _rejection(status: int, sentence: str | None = None) -> Callable[[Request, E
 
 async def _any_error(request: Request, error: Exception) -> Response:
     log.error("a request failed", exc_info=error)
-    return reject(500, f"Internal error: {type(error).__name__}. See the terminal of endive serve for details.")
+    return reject(500, f"Internal error: {type(error).__name__}. The terminal of `endive serve` shows the details.")

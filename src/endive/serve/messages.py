@@ -36,7 +36,7 @@ class Call(Generic[T]):
 
 @dataclass(frozen=True)
 class Prepared:
-    """Checked configuration, the keys that were removed from it, and the cost of one run."""
+    """Checked configuration, the keys without effect that were removed, and the estimated cost of one run."""
 
     tree: Tree
     document: Document
@@ -53,7 +53,7 @@ class Prepared:
 
     @property
     def needs_kernel(self) -> bool:
-        """True if waiting for the kernel is faster than the reference engine."""
+        """True if compiling the kernel and running it is faster than the reference engine."""
         return not self.ready and self.reference_s > _QUICK_REFERENCE_S
 
     @property
@@ -64,7 +64,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Value:
-    """Estimate with its 95% interval, as numbers and as text."""
+    """Estimate of a metric with its 95% interval, as numbers and as text."""
 
     mean: float | None
     low: float | None
@@ -87,7 +87,7 @@ class ClassRow:
 
 @dataclass(frozen=True)
 class Answer:
-    """Result over some seeds: a headline, and a row for each class."""
+    """Result of a configuration: a headline, warnings, and the metrics of each workload class."""
 
     seeds: tuple[int, ...]
     sentence: str
@@ -170,7 +170,7 @@ class Prepare(Call[Prepared]):
 
 @dataclass(frozen=True)
 class CheckEngine(Call[bool]):
-    """Return whether the engine of a configuration is ready; otherwise start to compile it in the background."""
+    """Return whether the engine of a configuration is compiled, and otherwise compile it in the background."""
 
     document: Document
 
@@ -201,7 +201,7 @@ class DrawBreakdown(Call[Chart | None]):
 
 @dataclass(frozen=True)
 class MeasureLoad(Call[LoadPoint | None]):
-    """Measure a configuration at a multiple of its load; None if its load cannot be scaled."""
+    """Measure a configuration at a multiple of the current load; None if the load cannot be scaled."""
 
     tree: Tree
     factor: float
@@ -255,6 +255,6 @@ class MeasureMetric(Call[MetricValues]):
 
 @dataclass(frozen=True)
 class ListChanges(Call[tuple[Change, ...]]):
-    """List changes of a configuration that may improve it."""
+    """List changes that may improve a configuration."""
 
     tree: Tree

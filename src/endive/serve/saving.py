@@ -1,6 +1,6 @@
-"""Save a study of the page in the directory of the server, and create its report in the background.
+"""Save the configuration of the page as a study in the directory of the server, and create the report in the background.
 
-Existing files are not overwritten. The study varies the load, so that its report shows throughput by load.
+The study varies the load, so that the report shows throughput by load. Existing files are not overwritten.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class SaveError(ValueError):
 
 
 def study_text(tree: Tree) -> str:
-    """Return a sweep over multiples of the load of a configuration, or the configuration itself if its load cannot be scaled."""
+    """Return the text of a sweep over multiples of the current load, or over seeds only if the load cannot be scaled."""
     by_factor = [dict(load_changes(tree, factor)) for factor in FACTORS]
     axes = {key: [changes[key] for changes in by_factor] for key in by_factor[0]}
     varied = {key: values for key, values in axes.items() if len({repr(value) for value in values}) == len(FACTORS)}
@@ -61,7 +61,7 @@ def save_study(directory: Path, name: str, tree: Tree) -> Path:
 
 
 def checked_name(name: str) -> str:
-    """Return a name without its ending. Raises SaveError if it is not a valid file name."""
+    """Return a file name without ``.toml``. Raises SaveError if the name is not valid."""
     stem = name.removesuffix(".toml")
     if not _NAME.fullmatch(stem):
         raise SaveError("A name contains only letters, digits, dots, dashes and underscores, and starts with a letter or a digit.")
@@ -97,7 +97,7 @@ class Reports:
         self.by_name: dict[str, Report] = {}
 
     def begin(self, name: str, tree: Tree) -> Report:
-        """Save a study, unless it exists, and create its report in the background. Raises SaveError."""
+        """Save a study, and create the report in the background. Raises SaveError if another file has this name."""
         stem = checked_name(name)
         path = self._directory / f"{stem}.toml"
         same = path.is_file() and path.read_text(encoding="utf-8") == study_text(tree)

@@ -1,4 +1,4 @@
-"""Run a server on the loopback interface, with its socket, address, token, connections and directory."""
+"""Run the server of the live page on the loopback interface, in a temporary directory."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Address:
 def serving(
     presets: Presets, directory: Path, *, port: int = 0, workers: int | None = None, token: str | None = None
 ) -> Iterator[tuple[uvicorn.Server, Address]]:
-    """Make a server on a port of the loopback interface, by default a free one; call its ``run`` in the block.
+    """Create a server on a port of the loopback interface, by default a free port. Call ``run`` of the server in the block.
 
     Raises:
         OSError: If the port is taken.
@@ -86,9 +86,9 @@ def serving(
 
 @contextmanager
 def _temporary_directory() -> Iterator[Path]:
-    """Make a directory for runs, and remove the directories of servers that were killed.
+    """Make a temporary directory for runs, and remove the directories of servers that were killed.
 
-    A server holds a lock in its directory as long as it runs.
+    A running server holds a lock on a file in its directory.
     """
     for stale in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/lock"):
         with suppress(OSError), stale.open("rb") as lock:  # locked, of another user, or gone
@@ -153,7 +153,7 @@ class _Connection(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """Server on a bound socket, which cancels all evaluations when it shuts down."""
+    """Uvicorn server on a bound socket. At shutdown, the server cancels all evaluations."""
 
     def __init__(self, config: uvicorn.Config, listener: socket.socket, live: Live) -> None:
         super().__init__(config)

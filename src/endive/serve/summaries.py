@@ -1,6 +1,6 @@
-"""Summarize runs for the page: a headline, a row with intervals for each class, and differences between A and B.
+"""Summarize runs for the page: a headline, the metrics of each class, the differences between A and B, and the charts.
 
-The numbers are computed by the functions of ``endive run`` (one seed) and ``endive compare`` (several seeds).
+The functions of ``endive run`` (one seed) and ``endive compare`` (several seeds) compute the numbers.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _NOTICEABLE = 0.005
 
 
 def summarize(runs: Sequence[RunMetrics], workers: int = 0, limit_bytes: int | None = None) -> Answer:
-    """Summarize the runs of a configuration whose catalog has this number of workers and this limit of metadata.json."""
+    """Summarize the runs of a configuration. ``workers`` and ``limit_bytes`` are those of the catalog."""
     classes = _classes(runs)
     window, busy = runs[0].window, warn_utilization(_rows(runs, ALL), workers)
     limit = None if limit_bytes is None else describe_limit(_first_at_limit(runs, limit_bytes), limit_bytes)
@@ -217,7 +217,7 @@ def _to_chart(figure: Figure) -> Chart:
 def draw_breakdown(runs: Sequence[RunMetrics]) -> Chart | None:
     """Draw the commit time breakdown, with one bar of percentages per class; None if no transaction committed."""
     names = sorted({name for run in runs for name, operation in run.groups if operation == ALL and name != ALL})
-    parts = {column: word for column, word in TIME_WORDS.items() if word != "runtime"}
+    parts = {column: word for column, word in TIME_WORDS.items() if column != "t_runtime"}
     rows = []
     for name in names or [ALL]:
         of_class = [run.select(name, ALL) for run in runs]
@@ -268,7 +268,7 @@ def measure_load(factor: float, runs: Sequence[RunMetrics]) -> LoadPoint | None:
 
 
 def draw_load_curve(tree: Tree, points: Sequence[LoadPoint]) -> Chart | None:
-    """Draw throughput versus load, with the current load marked; None if there are fewer than two points."""
+    """Draw throughput versus load, and mark the current load; None if fewer than two loads are simulated."""
     if len(points) < 2:
         return None
     ordered = sorted(points, key=lambda point: point.offered)
@@ -331,9 +331,9 @@ def _theory(tree: Tree, points: Sequence[LoadPoint]) -> tuple[Reference, ...]:
 def draw_timeline(
     document: Document, seed: int, rows: RunRows, share: float, check_stopped: Callable[[float], None]
 ) -> Chart | None:
-    """Draw the commits around the transaction with the most retries that ends in the first fraction ``share`` of the run.
+    """Draw the commit timeline around the transaction with the most retries; None if no transaction attempts to commit.
 
-    Returns None if no transaction commits there.
+    The transaction ends within the first fraction ``share`` of the run, which the reference engine can replay in time.
     """
     retries, submitted, total = (rows.column(name) for name in ("n_retries", "t_submit", "total_latency"))
     commit = rows.column("commit_latency")

@@ -1,7 +1,6 @@
 """Perform the jobs of a worker process: check a configuration, run a seed, measure, compare, draw.
 
-``perform`` has one implementation for each call of ``messages``. Rows and metrics are stored in a directory of the server, so that
-any worker can continue the work of another.
+``perform`` has one implementation for each call in ``messages``. Rows and metrics are stored in a directory that all workers share.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ _TIMELINE_S = 1.0
 
 @dataclass(frozen=True)
 class Worker:
-    """Directory of a worker's runs, and the function that checks whether its job was cancelled."""
+    """State of a worker process: the directory of the runs, and a function that checks whether the current job was cancelled."""
 
     folder: Path
     stopped: Callable[[], bool]
 
     @property
     def runs(self) -> Replications:
-        """Runs in the directory, which are simulated if they are missing."""
+        """Runs in the directory. Missing runs are simulated."""
         return Replications(self.folder, MetricsOptions(), keep_rows=True, workers=1, among_many=False, stopped=self.stopped)
 
     def check_stopped(self, _: float = 0.0) -> None:
@@ -176,7 +175,7 @@ _started: list[Worker] = []
 
 
 def start(folder: Path, stopped: Callable[[], bool]) -> None:
-    """Initialize this process as a worker: load the libraries and a kernel."""
+    """Initialize a worker process: load the libraries and a compiled kernel."""
     warnings.filterwarnings("ignore")  # of libraries, about frames without rows
     worker = Worker(folder, stopped)
     _started[:] = [worker]

@@ -48,7 +48,7 @@ class Column:
 COLUMNS: tuple[Column, ...] = (
     Column("txn_id", "id", "number of the transaction in order of submission, from 0"),
     Column("t_submit", "ms", "time of submission", "submit_time_ms"),
-    Column("t_runtime", "ms", "duration of the job before the commit, summed over restarts", "runtime_ms", word="runtime"),
+    Column("t_runtime", "ms", "duration of the job before the commit, summed over restarts", "runtime_ms", word="job duration"),
     Column(
         "t_commit",
         "ms",
