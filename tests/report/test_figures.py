@@ -466,7 +466,7 @@ def test_missing_percentiles_are_noted_with_the_reason() -> None:
     ]
     figure = build_figure(synthetic_study(points), "latency_by_class")
     assert figure.notes[-2:] == (
-        "Not shown because transactions abort (infinite percentile): ingest with S3.",
+        "Not shown because transactions abort, so the percentile is infinite: ingest with S3.",
         "Not shown because there are too few transactions: upkeep.",
     )
 

@@ -85,7 +85,7 @@ def test_a_missing_timeline_is_explained(single: Study, mixed: Study) -> None:
         build_timeline(single, at_ms=30_000.0)
     with pytest.raises(ReportError, match="no transaction 999999; the last one is"):
         build_timeline(single, txn=999_999)
-    with pytest.raises(ReportError, match="no transaction is committing"):
+    with pytest.raises(ReportError, match="no transaction attempts to commit"):
         build_timeline(single, at_ms=0.0, span_ms=1.0)
     with pytest.raises(ReportError, match="a time above 0"):
         build_timeline(single, at_ms=1_000.0, span_ms=0.0)

@@ -143,4 +143,4 @@ def test_a_report_of_several_experiments_names_the_bottleneck_and_the_first_day_
     (busy,) = (line for line in warn_study(study) if line.startswith("Utilization"))
     (limited,) = (line for line in warn_study(study) if "reaches the limit" in line)
     assert re.match(r"Utilization of the catalog's worker is [\d.]+% in `narrow`\. The catalog is the bottleneck", busy)
-    assert re.match(r"In `(today|wide|narrow)`, metadata.json reaches the limit of 1 GB on day [\d,]+ if it continues", limited)
+    assert re.match(r"In `(today|wide|narrow)`, metadata.json reaches the limit of 1 GB on day [\d,]+ if growth continues", limited)

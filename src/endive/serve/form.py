@@ -73,7 +73,7 @@ def form() -> dict[str, Any]:
 _CATALOGS = {
     "cas": "catalog file (CAS)",
     "append": "catalog log (append)",
-    "service": "catalog service (REST, JDBC)",
+    "service": "service (REST, JDBC)",
     "instant": "ideal, fixed latency",
 }
 
@@ -115,7 +115,7 @@ def _control(key: str, branches: list[dict[str, Any]]) -> Field:
     if kinds in (["integer"], ["number"]):
         return {"kind": "number", "whole": kinds == ["integer"], **bounds, "unit": _unit(key)}
     if len(branches) == 2 and kinds == ["number", "string"] and "pattern" in branches[1]:
-        return {"kind": "duration", **bounds, "unit": "ms, or with a unit such as 90s, 4min or 1h"}
+        return {"kind": "duration", **bounds, "unit": "ms. Other units are possible: 90s, 4min, 1h"}
     if kinds == ["string"]:
         return {"kind": "text"}
     return {"kind": "toml"}

@@ -211,8 +211,8 @@ function repeat(seeds) {
   $("basis").querySelector("pre").textContent = lines.join("\n");
 }
 
-// Keep a number and its unit on one line.
-const together = (text) => text.replace(/(\d) (ms|s|min)/g, "$1\u00a0$2");
+// Keep a percentile, its number and its unit on one line.
+const together = (text) => text.replace(/(\d) (ms|s|min)/g, "$1\u00a0$2").replace(/(p\d\d) (?=\d)/g, "$1\u00a0");
 
 function showFigure(event) {
   return draw(event.name, event.figure);
