@@ -162,7 +162,7 @@ STUDIES = (
         "Lost responses, with and without idempotency keys",
         "question",
         "A status check and idempotency keys cost little. A retry without a check repeats a commit that took effect. The column "
-        "`duplicates` counts these commits.",
+        "`duplicates` counts repeated commits.",
     ),
     Study(
         "failing_requests",
