@@ -364,7 +364,7 @@ def find_loop_by_overlap(times_ms: Floats, durations_ms: Floats, failing: float 
     if even and not certain:
         clients = max(clients, _by_short_windows(times_ms))
     commit_ms = float(durations_ms.mean())
-    if failing > 0.02:  # failed operations made all attempts
+    if failing > 0.02:  # failed operations exhaust their attempts and take longer
         commit_ms += failing * (float(np.quantile(durations_ms, 0.95)) - commit_ms)
     spread = _think_variation(times_ms, durations_ms, clients, 1e3 * clients / per_s, commit_ms)
     return Loop(clients, observed, most, certain or even, per_s, commit_ms, spread)

@@ -104,7 +104,7 @@ class ShiftedLognormal(Family):
         """Return the sum of the log-densities of the sample."""
         above = x - self.shift
         if float(x.min()) <= self.shift:
-            above = np.maximum(above, 1e-6 * math.exp(self.above.mu))  # a held-out value below the shift is nearly impossible
+            above = np.maximum(above, 1e-6 * math.exp(self.above.mu))  # held-out values below the shift have a very low density
         return self.above.log_likelihood(above)
 
     def quantile(self, p: Floats) -> Floats:

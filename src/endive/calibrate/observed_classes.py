@@ -329,7 +329,7 @@ def _failures(tree: Tree, classes: Sequence[ObservedClass], reports: Sequence[Co
         most = min(max(2.0 * failed, 0.05), _MOST_FAILED) if own else 0.2
         if own:
             texts.append(f"{100 * failed:.2g}% of the {cls.name} operations fail, estimated from the attempts in the reports")
-        if CLOSED_LOOP.key in section and cls.loop is not None:  # the rate already includes them
+        if CLOSED_LOOP.key in section and cls.loop is not None:  # the rate of a loop includes failed operations
             high[f"workload.{cls.name}.{CLOSED_LOOP.key}"] = cls.loop.keys(per_s_factor=(1.0 - failed) / (1.0 - most))
             continue
         for share, into in ((0.0, low), (most, high)):
@@ -406,7 +406,7 @@ def _runtimes(tree: Tree, classes: Sequence[ObservedClass]) -> Iterator[Assumpti
         interval_ms = 1e3 / max(cls.process.per_s, 1e-9)
         base = min(60_000.0, 0.2 * interval_ms)
         section["runtime"] = {"distribution": "fixed", "value": float(f"{base:.4g}")}
-        if PERIODIC_JOB.key in section:  # the history contains commits; a submission is one job duration earlier
+        if PERIODIC_JOB.key in section:  # the job starts one job duration before its commit
             periodic = section[PERIODIC_JOB.key]
             periodic["phase_ms"] = round((periodic["phase_ms"] - base) % periodic["interval_ms"], 3)
         low[f"workload.{cls.name}.runtime.value"] = 0.0

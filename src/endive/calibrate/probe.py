@@ -219,7 +219,7 @@ class StoreTarget(Target):
         from obstore.exceptions import PreconditionError
 
         put = partial(self._store.put, f"{self._folder}/pointer", mode={"e_tag": self._pointer["e_tag"]})
-        content = f"{self._round:0256d}".encode()  # an etag is a hash: repeated content would have the same etag
+        content = f"{self._round:0256d}".encode()  # unique content, because equal contents have equal ETags
         self._pointer = probe.time_request("cas", 256, partial(put, content))
         otherwise = f"{self.name}: the store overwrote an object whose ETag had changed, so it does not support conditional writes"
         probe.time_rejection(256, partial(put, b"x" * 256), PreconditionError, otherwise)
@@ -270,7 +270,7 @@ def _open_store(url: str) -> Any:
         return LocalStore(path.resolve())
     limits: Any = {"timeout": "30s", "connect_timeout": "5s"}
     if any(os.environ.get(f"{cloud}_ALLOW_HTTP", "").lower() in ("1", "true") for cloud in ("AWS", "AZURE", "GOOGLE")):
-        limits["allow_http"] = True  # given options take precedence over the environment
+        limits["allow_http"] = True  # options take precedence over environment variables
     try:
         return from_url(url, client_options=limits, retry_config={"max_retries": 0})
     except Exception as error:

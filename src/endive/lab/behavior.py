@@ -1,4 +1,4 @@
-"""Sample latencies and failures of requests to the lab from the distributions of a configuration."""
+"""Draw the latency and the failures of each request to the lab from the distributions of a configuration."""
 
 from __future__ import annotations
 
@@ -17,21 +17,20 @@ _KINDS = (
     (re.compile(r"\.avro$"), MANIFEST_FILE),
 )
 OTHER = "data"
-"""Kind of an object that is not Iceberg metadata."""
+"""Kind of all objects except Iceberg metadata."""
 _NETWORK = ServiceSettings(network=FixedLatency(0.0), load=FixedLatency(0.0), commit=FixedLatency(0.0), check=FixedLatency(0.0))
 
 
 @dataclass(frozen=True, slots=True)
 class LabFailures:
-    """Probabilities of failures of a request.
+    """Probabilities with which requests to the lab fail.
 
     Attributes:
-        request_error: Probability that a request gets a 503 response and has no effect.
-        fatal_error: Probability that a request gets a 403 response and has no effect.
-        lost_answer: Probability that the response to a commit request is lost after the request was processed.
+        request_error: Probability that a request has no effect and gets the status 503.
+        fatal_error: Probability that a request has no effect and gets the status 403.
+        lost_answer: Probability that the lab processes a commit request, but does not send its response.
         slow_response: Probability that a response is delayed by ``slow_response_ms``.
-        slow_response_ms: Delay of a slow response.
-
+        slow_response_ms: Delay of a slow response, in ms.
     """
 
     request_error: float = 0.0
@@ -43,16 +42,15 @@ class LabFailures:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """Latencies and failures of one request, which are sampled when it arrives.
+    """Latencies and failures of one request, drawn when the request arrives.
 
     Attributes:
-        effect_ms: Time from arrival to the linearization point.
-        success_ms: Time from arrival to the response, if the request succeeds.
-        failure_ms: Time from arrival to the response, if the precondition of the request is not met.
-        is_rejected: True if the response is 503.
-        is_failed: True if the response is 403.
-        is_lost: True if the response is lost.
-
+        effect_ms: Time from the arrival of the request to its linearization point.
+        success_ms: Time from the arrival of the request to its response, if the request succeeds.
+        failure_ms: Time from the arrival of the request to its response, if its precondition fails.
+        is_rejected: True if the request gets the status 503.
+        is_failed: True if the request gets the status 403.
+        is_lost: True if the lab does not send the response.
     """
 
     effect_ms: float
@@ -63,22 +61,21 @@ class Fate:
     is_lost: bool = False
 
     def response_ms(self, *, succeeded: bool) -> float:
-        """Return the time from arrival to the response, which is never before the linearization point."""
+        """Return the time from the arrival of a request to its response, which follows the linearization point."""
         return max(self.effect_ms, self.success_ms if succeeded else self.failure_ms)
 
 
 @dataclass(frozen=True)
 class Behavior:
-    """Behavior of the object store and the catalog. Without a provider there is no latency.
+    """Latencies and failures of the object store and of the catalog.
 
     Attributes:
-        provider: Object store of the configuration, or None for no latency.
+        provider: Object store of the configuration; None for no latency.
         service: Queue and service times of the catalog.
-        catalog: Object store of a catalog that is a file in an object store; None for a service.
-        linearization: Linearization point as a fraction of the latency.
+        catalog: Object store of the catalog file; None if the catalog is a service.
+        linearization: Linearization point of a request, as a fraction of its latency.
         failures: Probabilities of failures.
-        seed: Seed of the random numbers.
-
+        seed: Random seed.
     """
 
     provider: StorageProvider | None = None
@@ -90,12 +87,15 @@ class Behavior:
 
     @property
     def object_writes_per_s(self) -> float | None:
-        """Maximum rate of writes to one object; None for no limit."""
+        """Maximum number of writes to one object per second; None for no limit."""
         return None if self.provider is None else self.provider.object_writes_per_s
 
 
 class Draws:
-    """Generator of latencies and failures of requests. Runs differ, because real clients determine the order of requests."""
+    """Random latencies and failures of requests.
+
+    Two sessions with the same seed differ, because the clients determine the order of requests.
+    """
 
     def __init__(self, behavior: Behavior) -> None:
         self._behavior = behavior
@@ -107,17 +107,17 @@ class Draws:
         self._service = Stream(derive(root, Purpose.CATALOG))
 
     def read(self, key: str, size_bytes: int) -> Fate:
-        """Return the outcome of a read of an object."""
+        """Draw the latencies and failures of a read."""
         latency_ms = 0.0 if self._store is None else self._store.read_ms(object_kind(key), size_bytes)
         return self._fate(latency_ms, latency_ms, is_commit=False)
 
     def write(self, key: str, size_bytes: int) -> Fate:
-        """Return the outcome of an unconditional write."""
+        """Draw the latencies and failures of an unconditional write."""
         latency_ms = 0.0 if self._store is None else self._store.write_ms(object_kind(key), size_bytes)
         return self._fate(latency_ms, latency_ms, is_commit=False)
 
     def conditional_write(self, key: str, size_bytes: int) -> Fate:
-        """Return the outcome of a conditional write, with the latency of compare-and-swap if the store supports it."""
+        """Draw the latencies and failures of a conditional write: those of compare-and-swap if the store supports it."""
         if self._store is None:
             return self._fate(0.0, 0.0, is_commit=True)
         if not self._store.supports_cas:
@@ -127,20 +127,20 @@ class Draws:
         return self._fate(drawn.success_ms, drawn.failure_ms, is_commit=True)
 
     def metadata_write_ms(self, size_bytes: int) -> float:
-        """Return the time that the catalog server needs to write a metadata file."""
+        """Draw the time in which the catalog server writes a metadata file."""
         return 0.0 if self._store is None else self._store.write_ms(TABLE_METADATA, size_bytes)
 
     def network_ms(self) -> float:
-        """Return a one-way latency between client and catalog."""
+        """Draw the one-way network latency between client and catalog."""
         return self._behavior.service.network.at(self._service.random_sample())
 
     def load_ms(self) -> float:
-        """Return the service time of a load."""
+        """Draw the service time of a request that loads a table."""
         u = self._service.random_sample()
         return self._file.read_ms(CATALOG, 0) if self._file is not None else self._behavior.service.load.at(u)
 
     def commit_ms(self) -> tuple[float, float]:
-        """Return two service times of a commit: if it takes effect, and if it loses the race."""
+        """Draw the service times of a commit request: if the commit succeeds, and if it loses the race."""
         u = self._service.random_sample()
         if self._file is not None:
             drawn = self._file.cas_ms(CATALOG, 0, 0)
@@ -148,7 +148,7 @@ class Draws:
         return self._behavior.service.commit.at(u), self._behavior.service.check.at(u)
 
     def failures(self, *, is_commit: bool) -> Fate:
-        """Return an outcome without latencies: whether a request to the catalog is rejected or slow, or its response is lost."""
+        """Draw the failures of a request to the catalog, without latencies."""
         return self._fate(0.0, 0.0, is_commit=is_commit)
 
     def _fate(self, success_ms: float, failure_ms: float, *, is_commit: bool) -> Fate:
@@ -165,5 +165,5 @@ class Draws:
 
 
 def object_kind(key: str) -> str:
-    """Return the kind of an object: Iceberg metadata is recognized by the suffix of the name, everything else is ``data``."""
+    """Return the kind of Iceberg metadata in an object, from the suffix of its name; ``data`` for other objects."""
     return next((kind for pattern, kind in _KINDS if pattern.search(key)), OTHER)

@@ -1,6 +1,6 @@
-"""Run the processes of clients: start and end the command of a lab, and find the process of each connection.
+"""Run the command of a lab, and find the client process of each connection.
 
-Processes of connections are found in Linux's socket table. Elsewhere, each connection counts as a client.
+Linux's socket table contains the processes of connections. On other systems, each connection counts as a client.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from endive.lab.exchange import Connection
 _GRACE_S = 5.0
 _POLL_S = 0.02
 _SIGNAL_BASE = 128
-"""Exit code of a shell for a child that was terminated by signal 0; the signal number is added."""
+"""Number that shells add to the signal that ended a process, for its exit code."""
 
 
 @contextmanager
 def child_process(
     command: Sequence[str], environment: Mapping[str, str], stdout: int | IO[Any] | None = None, stderr: int | IO[Any] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a command, and end it when the block ends.
+    """Start a command, and terminate it at the end of the block.
 
     Raises:
         LabError: If the command cannot be started.
@@ -46,7 +46,7 @@ def child_process(
 
 
 def end_child(child: subprocess.Popen[bytes]) -> None:
-    """Terminate a child and its descendants; kill them if they do not end in time. Nothing is done if the child has ended."""
+    """Terminate a running process with its descendants, and kill those that do not end within 5 s."""
     if child.poll() is not None:
         return
     below = _descendants(child.pid)
@@ -63,27 +63,27 @@ def end_child(child: subprocess.Popen[bytes]) -> None:
 
 @dataclass(frozen=True)
 class _Process:
-    """Process by its number and the time of its start, because numbers are reused."""
+    """Process id and start time, because the system reuses process ids."""
 
     number: int
     started: str
 
 
 def _send(number: signal.Signals, processes: Iterable[_Process]) -> None:
-    """Send a signal to those of the processes that still run."""
+    """Send a signal to the processes that are still running."""
     for each in _running(processes):
         with suppress(OSError):
             os.kill(each.number, number)
 
 
 def _running(processes: Iterable[_Process]) -> list[_Process]:
-    """Return those of the processes that still run."""
+    """Return the processes that are still running."""
     running = {process for process, _ in _processes()}
     return [each for each in processes if each in running]
 
 
 def _descendants(number: int) -> list[_Process]:
-    """Return the processes below a process, on Linux; the command may be a shell that runs the job."""
+    """Return the descendants of a process (on Linux), such as the processes of a shell script."""
     parents = list(_processes())
     found: list[_Process] = []
     numbers = {number}
@@ -94,7 +94,7 @@ def _descendants(number: int) -> list[_Process]:
 
 
 def _processes() -> Iterator[tuple[_Process, int]]:
-    """Return the processes of the machine with their parents, without those that have ended and are not waited for."""
+    """Return the running processes of the system, each with the id of its parent."""
     for path in _PROCESSES.glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):
             fields = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
@@ -103,7 +103,7 @@ def _processes() -> Iterator[tuple[_Process, int]]:
 
 
 def exit_code(child: subprocess.Popen[bytes]) -> int:
-    """Return the exit code of a finished child process in the convention of shells."""
+    """Return the exit code of a finished process as a shell does: 128 plus the number of the signal that ended it."""
     code = child.wait()
     return code if code >= 0 else _SIGNAL_BASE - code
 
@@ -113,9 +113,9 @@ _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 
 
 class ClientNames:
-    """Names of the clients of connections: ``pid:N`` if the process is known, otherwise ``port:N``.
+    """Names of the clients of connections: ``pid:N`` for a known process, otherwise ``port:N``.
 
-    A new process is looked up in a thread, because that takes a few milliseconds.
+    A separate thread searches for new processes, because a search takes several milliseconds.
     """
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ class ClientNames:
         self._thread.start()
 
     def connection_opened(self, connection: Connection) -> None:
-        """Find the process of a new connection: immediately (less than 1 ms) if it has other connections, or in the thread."""
+        """Find the client process of a new connection, in the separate thread unless the process has other connections."""
         self._names[connection] = _port_name(connection)
         inode = _socket_inode(connection)
         if inode is None:
@@ -138,12 +138,12 @@ class ClientNames:
             self._asked.put((connection, inode))
 
     def name(self, connection: Connection) -> str:
-        """Return the name of the client of a connection, after the lookups in progress."""
+        """Return the name of the client of a connection, after all searches have finished."""
         self._asked.join()
         return self._names.get(connection, _port_name(connection))
 
     def close(self) -> None:
-        """End the lookups."""
+        """Stop the thread."""
         self._asked.put(None)
         self._thread.join()
 
@@ -164,20 +164,20 @@ def _port_name(connection: Connection) -> str:
 
 
 def _owner(inode: str, processes: Iterable[int]) -> int | None:
-    """Return the process that has a socket."""
+    """Return the process that has opened a socket; None if none of the processes has."""
     wanted = f"socket:[{inode}]"
     return next((process for process in processes if wanted in _open_files(process)), None)
 
 
 def _open_files(process: int) -> Iterator[str]:
-    with suppress(OSError):  # of another user, or gone
+    with suppress(OSError):  # the process belongs to another user, or has ended
         for path in (_PROCESSES / str(process) / "fd").iterdir():
             with suppress(OSError):
                 yield str(path.readlink())
 
 
 def _socket_inode(connection: Connection) -> str | None:
-    """Return the inode of the client's socket."""
+    """Return the inode of the client's socket of a connection; None if it is not in the socket table."""
     ends = [f":{port:04X}" for port in connection]
     for table in _TABLES:
         with suppress(OSError):

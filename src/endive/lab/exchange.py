@@ -1,4 +1,4 @@
-"""Receive the requests to the lab's servers on loopback ports, send the responses at their times, and record both."""
+"""Receive requests on the ports of the lab, send each response when it is due, and record both."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from starlette.types import Receive, Scope, Send
 STORE, CATALOG = "store", "catalog"
 """Servers of the lab."""
 COMMIT, LOAD = "commit", "load"
-"""Requests to the catalog that the recording counts."""
+"""Operations of the catalog in the recording."""
 ERROR = "error"
-"""Outcome of a request during which an unexpected exception occurred in the lab."""
+"""Outcome of a request that caused an unexpected exception in the lab."""
 _BODY_S = 60.0
-"""Time limit for the body of a request."""
+"""Time limit for receiving the body of a request, in seconds."""
 
 
 Connection = tuple[int, int]
-"""Ports of the client and of the server. A client may use one port for a connection to each server."""
+"""Ports of the client and of the server. A client may use the same port for connections to both servers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request with its complete body. Names of headers are in lower case; ``arrived_s`` is a time of the event loop."""
+    """HTTP request with its body; header names are in lower case, and ``arrived_s`` is a time of the event loop."""
 
     method: str
     path: str
@@ -43,12 +43,12 @@ class Request:
     arrived_s: float
     connection: Connection
     client: str = ""
-    """Name of the client by its credentials; empty for shared credentials."""
+    """Name of the client with these credentials; empty for credentials that clients share."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A response. ``length`` replaces the content length in responses to HEAD."""
+    """HTTP response. ``length`` is the content length in a response to HEAD."""
 
     status: int
     body: bytes = b""
@@ -57,17 +57,18 @@ class Reply:
 
     @property
     def is_success(self) -> bool:
-        """True for statuses below 400."""
+        """True for a status below 400."""
         return self.status < 400
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Operation, target and outcome of a request, for the recording.
+    """Operation, object or table, and outcome of a request, for the recording.
 
-    ``outcome`` is ``ok``, ``conflict`` (409, 412), ``rejected`` (429, 503 of the configuration), ``failed`` (403 of the
-    configuration), ``refused`` (another error of the client), ``error`` (500, an internal error of the lab) or ``lost`` (the
-    response was lost, regardless of ``status``). ``change`` contains the additions and deletions of a commit to the catalog.
+    ``outcome`` is ``ok``, ``conflict`` (409, 412), ``rejected`` (429 or 503, from the configuration), ``failed`` (403, from the
+    configuration), ``refused`` (another error of the client), ``error`` (500, an internal error of the lab) or ``lost`` (the lab
+    did not send the response, whatever its status is). ``change`` is the number of records and files that a commit adds and
+    deletes.
     """
 
     service: str
@@ -84,7 +85,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A reply with its event for the recording. A lost reply is not sent: the connection is closed instead."""
+    """Response with its event for the recording. If the response is lost, the lab closes the connection instead."""
 
     reply: Reply
     event: Event
@@ -92,40 +93,39 @@ class Exchange:
 
 
 class Handler(Protocol):
-    """A server of the lab, which responds to each request at the simulated time.
+    """Server of the lab: the object store or the catalog.
 
-    ``service`` is its name in the recording, ``most_bytes`` the maximum size of a request body.
+    ``service`` is the name of the server in the recording, and ``most_bytes`` the maximum size of a request body.
     """
 
     service: str
     most_bytes: int
 
     async def answer(self, request: Request) -> Exchange:
-        """Return the reply to a request when it is due."""
+        """Process a request, and return its response when the response is due."""
         ...
 
     def identify(self, request: Request) -> str | None:
-        """Return the name of the client with these credentials, or None if they are not valid in this lab."""
+        """Return the name of the client that sent a request; None if its credentials are not valid."""
         ...
 
     def refusal(self, status: int, code: str, message: str) -> Reply:
-        """Return an error in the form of this server."""
+        """Return an error response in the format of this server."""
         ...
 
 
 Record = Callable[[Request, Event, float], None]
-"""Function that records a request, its event and the time of its response."""
+"""Function that records a request, its outcome and the time of its response."""
 
 
 class LabApp:
-    """ASGI application that routes each request by port.
+    """ASGI application that sends each request to the server of its port.
 
     Args:
         handlers: Servers by port.
         close: Function that closes a connection.
         record: Function that records requests.
-        memory_bytes: Maximum size of the bodies of all requests in flight.
-
+        memory_bytes: Maximum total size of the bodies of requests in flight.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class LabApp:
     async def _answer(self, handler: Handler, request: Request, send: Send) -> None:
         try:
             exchange = await handler.answer(request)
-        except Exception as error:  # a defect of the lab, which the response and the recording report
+        except Exception as error:  # the response and the recording report the defect of the lab
             place = traceback.extract_tb(error.__traceback__)[-1]
             text = f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})"
             reply = handler.refusal(500, "InternalError", f"Internal error of the lab: {text}")
@@ -197,7 +197,7 @@ def _head(scope: Scope) -> Request:
 
 
 async def _body(receive: Receive, most_bytes: int, headers: Mapping[str, str], hold: Callable[[int], None]) -> bytes | None:
-    """Read the body of a request, and announce each part to ``hold``; return None if the client disconnected."""
+    """Read the body of a request, and call ``hold`` with the size of each part; return None if the client disconnects."""
     length = headers.get("content-length", "0")
     if not (length.isascii() and length.isdigit() and len(length) < 19):
         raise _BodyError(400, "InvalidRequest", "The content length is not a number.")
@@ -237,7 +237,7 @@ async def _send(reply: Reply, send: Send) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Intention:
-    """A request before it is served: its client, service, operation and target, and whether it is a commit."""
+    """Request that the lab has received but not yet processed; ``is_commit`` is true for commit requests."""
 
     client: str
     service: str
@@ -247,21 +247,21 @@ class Intention:
 
 
 Gate = Callable[[Intention], Awaitable[None]]
-"""Function that can delay a request before it is served."""
+"""Function that can delay a request before the lab processes it."""
 
 
 async def pass_through(intention: Intention) -> None:
-    """Return immediately, without delaying the request."""
+    """Return without a delay."""
 
 
 def match_credential(given: str, known: Mapping[str, str]) -> str | None:
-    """Return the client of a key or token in constant time, or None if it is unknown."""
+    """Return the client of an access key or token, or None if it is unknown; the comparison takes constant time."""
     found = [name for key, name in known.items() if hmac.compare_digest(given.encode(), key.encode())]
     return found[0] if found else None
 
 
 async def wait_until(time_s: float) -> None:
-    """Wait until a time of the event loop."""
+    """Sleep until a time of the event loop."""
     delay_s = time_s - asyncio.get_running_loop().time()
     if delay_s > 0.0:
         await asyncio.sleep(delay_s)
@@ -276,10 +276,10 @@ _MOST_HEAD_BYTES = 64 * 1024
 
 @contextmanager
 def listen(port: int = 0) -> Iterator[socket.socket]:
-    """Open a listening socket on the loopback interface, by default on a free port.
+    """Open a listening socket on the loopback interface; port 0 is any free port.
 
     Raises:
-        OSError: If the port is taken.
+        OSError: If the port is in use.
     """
     # IPPROTO_TCP: asyncio then disables Nagle's algorithm, which delays responses by up to 40 ms
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
@@ -296,14 +296,13 @@ def serve_in_thread(
     memory_bytes: int,
     opened: Callable[[Connection], None] = lambda connection: None,
 ) -> Iterator[asyncio.AbstractEventLoop]:
-    """Serve until the block ends, and yield the event loop of the servers.
+    """Serve requests in a thread until the block ends, and yield the event loop of the thread.
 
     Args:
-        servers: Server for each listening socket.
+        servers: Server of each listening socket.
         record: Function that records requests.
-        memory_bytes: Maximum size of the bodies of all requests in flight.
-        opened: Function that is called with each new connection.
-
+        memory_bytes: Maximum total size of the bodies of requests in flight.
+        opened: Function that is called for each new connection.
     """
     import uvicorn
     from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -311,10 +310,10 @@ def serve_in_thread(
     transports: dict[Connection, asyncio.Transport] = {}
 
     class LabProtocol(H11Protocol):
-        """Connection that the lab can close without a response."""
+        """HTTP connection that the lab can close without a response."""
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            """Register the connection, or close it if there are too many."""
+            """Register the connection, or close it if too many connections are open."""
             super().connection_made(transport)
             if len(transports) >= _MOST_CONNECTIONS:
                 transport.abort()
@@ -327,7 +326,7 @@ def serve_in_thread(
             opened(self.connection)
 
         def connection_lost(self, exc: Exception | None) -> None:
-            """Remove the connection."""
+            """Forget the connection."""
             transports.pop(getattr(self, "connection", (0, 0)), None)
             super().connection_lost(exc)
 

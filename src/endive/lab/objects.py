@@ -1,6 +1,6 @@
-"""Store the objects of the lab: content, versions, conditional writes, listings and multipart uploads, without HTTP.
+"""Store objects with versions, conditional writes, listings and multipart uploads, independently of HTTP.
 
-Objects are stored in memory or in a directory. Names that could lead outside of the directory are rejected in both cases.
+Objects are in memory or in files of a directory. In both cases, names that could lead outside of a directory are rejected.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_BUCKETS = 100
 _MOST_UPLOADS = 1_000
 MOST_PARTS = 10_000
 _PARTIAL = re.compile(r"\.[0-9a-f]{16}\.part")
-"""Pattern of the names of incomplete files."""
+"""Names of files that are not yet complete."""
 IF_NONE_MATCH, IF_MATCH = "if-none-match", "if-match"
 EXISTS = "*"
 """Condition of a write: the object must not exist (``If-None-Match: *``)."""
@@ -44,7 +44,7 @@ class StoreError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """Properties of an object. ``version`` counts the writes of its name; ``content`` is None if it is in a file."""
+    """Properties of an object. ``version`` is the number of writes to its name; ``content`` is None for a file."""
 
     size: int
     etag: str
@@ -55,14 +55,14 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Condition of a write: ``if_none_match`` is ``*`` or None, ``if_match`` an ETag or None."""
+    """Condition of a write: the object must not exist (``if_none_match``), or must have an ETag (``if_match``)."""
 
     if_none_match: Literal["*"] | None = None
     if_match: str | None = None
 
     @property
     def name(self) -> str:
-        """Name of the header; empty if there is no condition."""
+        """Name of the HTTP header of the condition; empty without a condition."""
         return IF_NONE_MATCH if self.if_none_match is not None else IF_MATCH if self.if_match is not None else ""
 
     def __bool__(self) -> bool:
@@ -72,7 +72,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """One page of a listing: objects and common prefixes in order of name, and where the next page starts."""
+    """Page of a listing: objects and common prefixes in order of their names, and the name after which the next page starts."""
 
     objects: tuple[tuple[str, StoredObject], ...]
     prefixes: tuple[str, ...]
@@ -94,11 +94,11 @@ class _Bucket:
 
 
 class ObjectStore:
-    """Buckets of objects, in memory or in a directory.
+    """Object store with buckets, in memory or in a directory.
 
     Args:
-        directory: Directory of the objects, one folder per bucket; None keeps them in memory.
-        most_bytes: Maximum number of bytes of all objects and unfinished uploads in memory.
+        directory: Directory with a folder for each bucket; None stores objects in memory.
+        most_bytes: Maximum total size of objects and unfinished uploads in memory.
 
     Raises:
         LabError: If the directory cannot be used.
@@ -119,7 +119,7 @@ class ObjectStore:
 
     @property
     def used_bytes(self) -> int:
-        """Bytes in memory."""
+        """Total size of the objects and unfinished uploads in memory."""
         return self._used_bytes
 
     def buckets(self) -> list[str]:
@@ -127,7 +127,7 @@ class ObjectStore:
         return sorted(self._buckets)
 
     def create_bucket(self, name: str) -> None:
-        """Create a bucket, unless it exists."""
+        """Create a bucket if it does not exist."""
         if not _BUCKET.fullmatch(name) or ".." in name:
             raise StoreError(400, "InvalidBucketName", "The bucket name is not valid.")
         if name not in self._buckets and len(self._buckets) >= _MOST_BUCKETS:
@@ -137,7 +137,7 @@ class ObjectStore:
             (self._directory / name).mkdir(exist_ok=True)
 
     def bucket_exists(self, name: str) -> bool:
-        """Return whether there is a bucket of this name."""
+        """Return whether a bucket exists."""
         return name in self._buckets
 
     def find(self, bucket: str, key: str) -> StoredObject | None:
@@ -145,7 +145,11 @@ class ObjectStore:
         return self._bucket(bucket).objects.get(key)
 
     def head(self, bucket: str, key: str) -> StoredObject:
-        """Return an object's properties. Raises StoreError if it does not exist."""
+        """Return the properties of an object.
+
+        Raises:
+            StoreError: If the object does not exist.
+        """
         found = self.find(bucket, key)
         if found is None:
             raise StoreError(404, "NoSuchKey", "The object does not exist.")
@@ -161,7 +165,11 @@ class ObjectStore:
             return file.read((found.size if end is None else end) - start)
 
     def write(self, bucket: str, key: str, content: bytes, condition: Condition = Condition()) -> StoredObject:  # noqa: B008
-        """Write an object, if its condition is met. Raises StoreError."""
+        """Write an object if its condition holds.
+
+        Raises:
+            StoreError: If the condition does not hold, or the object cannot be written.
+        """
         return self._put(bucket, key, content, condition, hashlib.md5(content, usedforsecurity=False).hexdigest())
 
     def _put(self, bucket: str, key: str, content: bytes, condition: Condition, etag: str) -> StoredObject:
@@ -185,7 +193,7 @@ class ObjectStore:
         return made
 
     def check_room(self, more_bytes: int) -> None:
-        """Raise StoreError if ``more_bytes`` exceed the memory of the store."""
+        """Raise StoreError if ``more_bytes`` do not fit into the memory of the store."""
         if self._used_bytes + more_bytes > self._most_bytes:
             limit = self._most_bytes // 2**20
             raise StoreError(
@@ -193,7 +201,7 @@ class ObjectStore:
             )
 
     def delete(self, bucket: str, key: str) -> bool:
-        """Delete an object; return whether it existed."""
+        """Delete an object; return whether the object existed."""
         check_key(key)
         held = self._bucket(bucket)
         found = held.objects.pop(key, None)
@@ -207,7 +215,7 @@ class ObjectStore:
         return True
 
     def list(self, bucket: str, prefix: str = "", delimiter: str = "", after: str = "", most: int = 1000) -> Listing:
-        """Return a page of the objects whose names start with ``prefix`` and come after ``after``."""
+        """Return a page of the objects whose names start with ``prefix`` and follow ``after``."""
         held = self._bucket(bucket)
         objects: list[tuple[str, StoredObject]] = []
         prefixes: list[str] = []
@@ -230,7 +238,7 @@ class ObjectStore:
         return Listing(tuple(objects), tuple(prefixes), None)
 
     def start_upload(self, bucket: str, key: str) -> str:
-        """Start a multipart upload and return its identifier."""
+        """Start a multipart upload and return its id."""
         check_key(key)
         self._bucket(bucket)
         if len(self._uploads) >= _MOST_UPLOADS:
@@ -258,7 +266,7 @@ class ObjectStore:
         numbers: Iterable[int],
         condition: Condition = Condition(),  # noqa: B008
     ) -> StoredObject:
-        """Write the object of a multipart upload, if its condition is met."""
+        """Write the object of a multipart upload if its condition holds."""
         upload = self._upload(identity, bucket, key)
         chosen = list(numbers)
         if not chosen or chosen != sorted(set(chosen)) or not upload.parts.keys() >= set(chosen):
@@ -288,7 +296,7 @@ class ObjectStore:
         return found
 
     def _path(self, bucket: str, key: str) -> Path:
-        """Return the file of an object, which is inside the directory even if a folder in its path is a symbolic link."""
+        """Return the file of an object. Raise StoreError if a symbolic link leads outside of the directory."""
         assert self._directory is not None
         path = self._directory / bucket / key
         if not path.parent.resolve().is_relative_to(self._directory) or path.is_symlink():
@@ -309,7 +317,7 @@ class ObjectStore:
             raise StoreError(409, "InvalidRequest", "With --directory, an object and a folder cannot have the same name.") from None
 
     def _scan(self, root: Path) -> None:
-        """Index the files of the directory. Symbolic links are not followed."""
+        """Read the names and sizes of existing files; symbolic links are ignored."""
         for bucket in sorted(root.iterdir()):
             if bucket.is_symlink() or not bucket.is_dir() or not _BUCKET.fullmatch(bucket.name):
                 continue

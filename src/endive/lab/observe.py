@@ -1,9 +1,9 @@
 """Observe the commits of a client, and derive its commit protocol.
 
-A command that makes one commit is run several times. In each run, the lab delays one request of the command while the same command,
-with other credentials, makes a number of concurrent commits. The table format need not be known. Concurrent writers commit either
-before the client writes its first data file, which reveals the requests of a client with a stale version, or before its first
-commit request, which makes the client lose the race.
+The observer runs a command that makes one commit. In each run, the lab delays one request of the command while other writers, which
+run the same command with other credentials, commit. If the other writers commit before the client writes its first data file, the
+client needs additional requests, because its version is stale. If they commit before the client's first commit request, the client
+loses the race. The table format need not be known.
 """
 
 from __future__ import annotations
@@ -44,27 +44,26 @@ RIVAL_COUNTS = (0, 1, 2, 3, 5, 8)
 Place = Literal["data", "commit"]
 OBSERVED, RIVAL = "observed", "rival"
 _LATENCY_MS = 5.0
-"""Latency of each access, which makes concurrent requests overlap."""
+"""Latency of each request in ms, long enough that concurrent requests overlap."""
 _COMMAND_S = 120.0
 _MOST_RETRIES = 30
 _FARTHEST = 9
-"""Maximum number of concurrent commits in the trials that check a protocol."""
+"""Maximum number of concurrent commits in additional commits that check a protocol."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """Observed commit protocol of a client.
+    """Commit protocol that was observed.
 
     Attributes:
         commit_point: ``put_if_absent`` or ``swap``.
-        steps: Protocol steps by phase.
-        trials: Observed commits to which the steps were fitted.
-        retries: Number of retries after which the client aborts; None if it did not abort within the tested number of retries.
-        waits_ms: Longest wait between two requests after each lost attempt.
+        steps: Steps of the protocol by phase.
+        trials: Observed commits from which the steps are derived.
+        retries: Number of retries after which the client aborts; None if it still retries after the largest tested number.
+        waits_ms: Longest pause between two requests after each lost race, in ms.
         folder: Folder of the object that commits create or swap; None if commits go to the catalog.
         has_data: True if a commit writes data files.
-        retries_ms: Time in which the client lost all of its attempts.
-
+        retries_ms: Duration of the commit that lost all of its attempts, in ms.
     """
 
     commit_point: Literal["put_if_absent", "swap"]
@@ -78,11 +77,11 @@ class Observation:
 
     @property
     def is_exact(self) -> bool:
-        """True if the steps predict the number of requests of every trial."""
+        """True if the steps predict the number of requests in every observed commit."""
         return all(step.is_exact for steps in self.steps.values() for step in steps)
 
     def predict(self, phase: ObservedPhase, at: Situation) -> dict[str, int]:
-        """Return the predicted number of requests in a phase, by kind."""
+        """Return the predicted number of requests in a phase, by operation and kind of object."""
         found: dict[str, int] = {}
         for step in self.steps.get(phase, []):
             name = " ".join(part for part in step.token if part)
@@ -92,7 +91,7 @@ class Observation:
 
 @dataclass
 class _Hold:
-    """Concurrent writers to run when the observed client sends a given request, at most ``times`` times."""
+    """Request of the observed client that the lab delays while concurrent writers commit, at most ``times`` times."""
 
     place: Place
     rivals: int
@@ -102,7 +101,7 @@ class _Hold:
     by_metadata: bool = False
 
     def is_wanted(self, intention: Intention) -> bool:
-        """Return whether this is the request to delay."""
+        """Return whether the lab must delay this request."""
         if self.times == 0 or intention.client != OBSERVED:
             return False
         is_commit = intention.is_commit or (self.by_metadata and writes_metadata(intention.operation, intention.target))
@@ -114,7 +113,7 @@ class _Hold:
 
 @dataclass
 class _Parked:
-    """Waiting concurrent writer: the process, whether its first request has arrived, and whether it may continue."""
+    """Concurrent writer that the lab delays: its process, the arrival of its first request, and its release."""
 
     child: subprocess.Popen[bytes]
     arrived: threading.Event = field(default_factory=threading.Event)
@@ -123,13 +122,12 @@ class _Parked:
 
 @dataclass
 class Observer:
-    """Observer that runs a command in a lab and records its commits.
+    """Run a command in a lab and record its commits.
 
     Args:
-        command: Command that makes one commit, and creates its table if it does not exist.
+        command: Command that makes one commit, and creates its table if the table does not exist.
         log: Function that prints progress.
         rival_command: Command that makes a concurrent commit to the same table. Default: the same command.
-
     """
 
     command: Sequence[str]
@@ -138,7 +136,7 @@ class Observer:
     versions: int = 0
     """Number of commits so far, which equals the number of versions of the table."""
     _by_metadata: bool = field(default=False, init=False)
-    """True if the write of a metadata file represents a commit that the lab cannot observe."""
+    """True if commits go to a catalog outside of the lab, so that writes of metadata files represent them."""
     _hold: _Hold | None = field(default=None, init=False)
     _lab: Lab | None = field(default=None, init=False)
     _parked: dict[str, _Parked] = field(default_factory=dict, init=False)
@@ -147,12 +145,15 @@ class Observer:
     )
 
     def observe(self, counts: Sequence[int] = RIVAL_COUNTS, checks: int = 0, seed: int = 0) -> tuple[Observation, int]:
-        """Run all trials in a lab of their own; return the observation, and the number of further commits that it predicts exactly.
+        """Observe the command in a new lab.
 
         Args:
             counts: Numbers of concurrent commits.
-            checks: Number of further commits, with random numbers of concurrent commits.
-            seed: Seed of these numbers.
+            checks: Number of additional commits, with random numbers of concurrent commits, that check the protocol.
+            seed: Random seed of the additional commits.
+
+        Returns:
+            Observed protocol, and the number of additional commits whose requests it predicts exactly.
 
         Raises:
             LabError: If the command fails, or makes no commit that the lab can observe.
@@ -163,13 +164,13 @@ class Observer:
 
     @contextmanager
     def open_lab(self, most_rivals: int) -> Iterator[Lab]:
-        """Open a lab with the gate of this observer, for up to ``most_rivals`` concurrent writers at a time."""
+        """Open a lab for the observed client and up to ``most_rivals`` concurrent writers at a time."""
         clients = (OBSERVED, RIVAL, *(f"{RIVAL}-{number}" for number in range(most_rivals)))
         with open_lab(LabSettings(observing_behavior()), clients, self.gate) as lab:
             yield lab
 
     def run_checks(self, observation: Observation, number: int, seed: int = 0) -> list[Trial]:
-        """Run further commits with random numbers of concurrent commits, half before the data file and half before the commit."""
+        """Observe additional commits with random numbers of concurrent commits, at both times of a trial in turn."""
         stream = Stream(derive(run_key(seed), Purpose.CONFLICT))
         places: tuple[Place, ...] = ("data", "commit") if observation.retries != 0 else ("data",)
         return [
@@ -178,7 +179,7 @@ class Observer:
         ]
 
     def observe_in(self, lab: Lab, counts: Sequence[int] = RIVAL_COUNTS) -> Observation:
-        """Run all trials in an open lab with the gate of this observer."""
+        """Observe the command in a lab that ``open_lab`` has opened, and return its protocol."""
         self.create_table(lab)
         first = self.run_trial("data", 0)
         self._by_metadata = not any(each.is_commit for each in first.requests)
@@ -207,13 +208,13 @@ class Observer:
         return Observation(point, _fit(trials, folder), tuple(trials), retries, waits, folder, has_data, elapsed_ms)
 
     def create_table(self, lab: Lab) -> None:
-        """Run the command once in an open lab, so that it creates its table."""
+        """Run the command once, so that it creates its table."""
         self._lab, self.versions = lab, 0
         self.log("first run of the command, which creates the table")
         self._run(RIVAL)
 
     def run_trial(self, place: Place, rivals: int, folder: str | None = None, has_data: bool = True, times: int = 1) -> Trial:
-        """Run the command once while concurrent writers commit; return its requests."""
+        """Run the command once while other writers commit, and return its requests."""
         before = "the commit request" if place == "commit" else "the first data file"
         self.log(f"run of the command with {format_count(rivals, 'concurrent commit')} before {before}")
         assert self._lab is not None
@@ -233,7 +234,7 @@ class Observer:
         return mark_metadata(requests) if self._by_metadata else tuple(requests)
 
     def _count_retries(self, folder: str | None) -> tuple[int | None, tuple[float, ...], float]:
-        """Make every attempt lose the race; return the number of retries, the waits between attempts, and the total time."""
+        """Let every attempt lose the race; return the number of retries, the pauses between attempts, and the total time."""
         trial = self.run_trial("commit", 1, folder, times=_MOST_RETRIES + 1)
         commits = [place for place, each in enumerate(trial.requests) if each.is_commit]
         ends = (*commits[1:], len(trial.requests) - 1)
@@ -244,9 +245,9 @@ class Observer:
         return None if lost > _MOST_RETRIES else len(commits) - 1, waits, elapsed_ms
 
     def _park_rivals(self, count: int, stack: ExitStack) -> None:
-        """Start concurrent writers, and wait until each has sent its first request, which is delayed.
+        """Start concurrent writers, and wait until the lab has received and delayed the first request of each.
 
-        The writers then commit without their start-up time, so that the observed client does not time out.
+        The observed client then waits for their commits only, not for their start, and does not reach its timeouts.
         """
         assert self._lab is not None
         null = subprocess.DEVNULL
@@ -259,7 +260,7 @@ class Observer:
                 raise LabError(f"{self.command[0]} sent no request within {_COMMAND_S:g} s")
 
     async def gate(self, intention: Intention) -> None:
-        """Delay a request of the observed client while concurrent writers commit, whose requests are delayed until then."""
+        """Delay a request of the observed client until the concurrent writers have committed."""
         parked = self._parked.get(intention.client)
         if parked is not None:
             parked.arrived.set()
@@ -281,7 +282,7 @@ class Observer:
             self.versions += 1
 
     def _run(self, client: str, *, may_fail: bool = False) -> None:
-        """Run the command with the credentials of a client. A successful run adds a version."""
+        """Run the command with the credentials of a client, and count the new version of the table."""
         assert self._lab is not None
         null = subprocess.DEVNULL
         command = self.rival_command or self.command if client == RIVAL else self.command
@@ -299,7 +300,7 @@ class Observer:
 
 
 def _longest_gap_ms(requests: Sequence[RecordedRequest]) -> float:
-    """Return the longest time without a request in progress."""
+    """Return the longest time without a request in progress, in ms."""
     longest, end = 0.0, requests[0].end_ms
     for each in requests[1:]:
         longest, end = max(longest, each.time_ms - end), max(end, each.end_ms)
@@ -307,7 +308,7 @@ def _longest_gap_ms(requests: Sequence[RecordedRequest]) -> float:
 
 
 def observing_behavior(latency_ms: float = _LATENCY_MS) -> Behavior:
-    """Return the behavior of a lab for counting requests: every access to the store takes the same time."""
+    """Return a lab in which all requests to the object store have the same latency."""
     latency = FixedLatency(latency_ms)
     profile = StorageProfile("observe", 0.0, {"*": latency}, {"*": latency}, latency)
     return Behavior(ProfiledProvider(profile, Stream(0)))
@@ -327,14 +328,14 @@ def _fit(trials: Sequence[Trial], folder: str | None) -> dict[ObservedPhase, lis
 
 
 def situation_of(trial: Trial, phase: ObservedPhase) -> Situation:
-    """Return by how many versions a client is stale in a phase of a trial, and how many of its commit requests were lost before."""
+    """Return the situation of the observed client in a phase of a trial."""
     is_behind = phase == "after_loss" or (phase != "load" and trial.place == "data")
     losses = sum(each.is_commit for each in trial.requests) - 1 if phase == "after_success" else 0
     return Situation(trial.rivals if is_behind else 0, trial.versions, losses)
 
 
 def count_kinds(requests: Sequence[RecordedRequest], folder: str | None) -> dict[str, int]:
-    """Return the number of requests by kind, as ``Observation.predict`` does."""
+    """Return the number of requests by operation and kind of object."""
     found: dict[str, int] = {}
     for each in requests:
         token = classify(each.event.operation, each.event.service, each.event.target, folder)
@@ -344,7 +345,7 @@ def count_kinds(requests: Sequence[RecordedRequest], folder: str | None) -> dict
 
 
 def is_predicted(observation: Observation, trial: Trial) -> bool:
-    """Return whether the observed steps predict the number of requests of a further commit in every phase, for every kind."""
+    """Return whether the observed steps predict the requests of an additional commit exactly."""
     found = split_phases(trial, observation.folder)
     return all(
         count_kinds(requests, observation.folder) == observation.predict(phase, situation_of(trial, phase))

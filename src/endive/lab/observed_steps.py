@@ -1,4 +1,8 @@
-"""Fit the steps of a protocol to the requests of a client: kinds, phases, and counts as a function of stale versions."""
+"""Derive the steps of a protocol from the requests of observed commits.
+
+A step is a number of requests of one kind. The number depends on the versions by which the client is behind, on the versions of the
+table, and on lost attempts.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ from endive.storage import TABLE_METADATA
 ObservedPhase = Literal["load", "attempt", "after_loss", "after_success"]
 _TOLERANCE = 1e-6
 _OVERLAP_MS = 0.5
-"""Minimum overlap of two concurrent requests."""
+"""Minimum overlap of two concurrent requests, in ms."""
 _EXPLANATIONS: tuple[tuple[str, ...], ...] = (
     (),
     ("per_version_behind",),
@@ -31,15 +35,19 @@ _EXPLANATIONS: tuple[tuple[str, ...], ...] = (
     ("per_version_behind", "if_behind"),
     ("per_attempt", "if_behind"),
 )
-"""Quantities on which a number of requests may depend, in addition to a constant, the simplest first."""
+"""Sets of quantities that may explain a number of requests together with a constant, the simplest first."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Observed commit: number of table versions before the commit, number of concurrent commits, and requests in order.
+    """Observed commit of a client while other writers commit.
 
-    ``place`` is the time of the concurrent commits: ``data`` before the first data file was written, ``commit`` before the first
-    commit request.
+    Attributes:
+        place: Time of the concurrent commits: before the client writes its first data file (``data``), or before its first commit
+            request (``commit``).
+        rivals: Number of concurrent commits.
+        versions: Number of versions of the table before the commit.
+        requests: Requests of the client, in order of time.
     """
 
     place: Literal["data", "commit"]
@@ -50,7 +58,10 @@ class Trial:
 
 @dataclass(frozen=True)
 class Run:
-    """Consecutive requests of one kind: number, median size, whether they overlap in time, and the kinds that overlap with them."""
+    """Consecutive requests of one kind.
+
+    ``overlaps`` is true if they overlap in time. ``beside`` contains the other kinds of requests that overlap with them.
+    """
 
     token: Token
     count: int
@@ -61,7 +72,13 @@ class Run:
 
 @dataclass(frozen=True)
 class Situation:
-    """Situation of a client in a phase, which determines its number of requests: stale versions, table versions, lost attempts."""
+    """Facts that determine the number of requests of a client in a phase of its commit.
+
+    Attributes:
+        behind: Number of versions by which the client is behind.
+        versions: Number of versions of the table.
+        losses: Number of lost attempts.
+    """
 
     behind: int = 0
     versions: int = 0
@@ -70,10 +87,11 @@ class Situation:
 
 @dataclass(frozen=True)
 class ObservedStep:
-    """Step of a phase. The number of requests is ``count`` plus the sum of each factor times its quantity, rounded down.
+    """Step of a protocol: a number of requests of one kind.
 
-    ``if_behind`` is the number of requests of a client with a stale version. ``beside`` lists kinds of concurrent requests.
-    ``is_exact`` is True if the number is correct for every trial.
+    The number is ``count`` plus the sum of each factor times its quantity, rounded down. The requests of ``if_behind`` occur only
+    if the client is behind. ``beside`` contains the kinds of requests that overlap in time. ``is_exact`` is true if the number is
+    right for every observed commit.
     """
 
     token: Token
@@ -100,7 +118,7 @@ class ObservedStep:
 
 
 def commit_folder(requests: Iterable[RecordedRequest]) -> str | None:
-    """Return the folder of the object that a conditional write creates or swaps; None if commits go to a catalog."""
+    """Return the folder of the object that commits create or swap; None if commits go to a catalog."""
     for each in requests:
         if each.is_commit:
             is_catalog = each.event.service == CATALOG or object_kind(each.event.target) == TABLE_METADATA
@@ -109,12 +127,12 @@ def commit_folder(requests: Iterable[RecordedRequest]) -> str | None:
 
 
 def writes_metadata(operation: str, target: str) -> bool:
-    """Return whether a request completes an Iceberg metadata file, after which an external catalog swaps its pointer."""
+    """Return whether a request completes the write of an Iceberg metadata file, which precedes a commit to an external catalog."""
     return operation in ("PutObject", "CompleteMultipartUpload") and object_kind(target) == TABLE_METADATA
 
 
 def mark_metadata(requests: Iterable[RecordedRequest]) -> tuple[RecordedRequest, ...]:
-    """Return the requests with each write of a metadata file replaced by the commit to a catalog that the lab cannot observe."""
+    """Return the requests with writes of metadata files marked as commits, because the lab cannot observe an external catalog."""
     return tuple(
         replace(each, event=replace(each.event, detail=IF_MATCH))
         if writes_metadata(each.event.operation, each.event.target)
@@ -124,9 +142,9 @@ def mark_metadata(requests: Iterable[RecordedRequest]) -> tuple[RecordedRequest,
 
 
 def split_phases(trial: Trial, folder: str | None) -> dict[ObservedPhase, list[RecordedRequest]]:
-    """Split the requests of a trial at the first data file and at the commit requests; requests for data are omitted.
+    """Split the requests of a commit into the phases of a protocol, without requests for data files.
 
-    A commit without data files is split at its first write.
+    The phases end at the first data file (or, without data files, at the first write) and at the commit requests.
     """
     ordered = sorted(trial.requests, key=lambda each: each.time_ms)
     commits = [place for place, each in enumerate(ordered) if each.is_commit]
@@ -149,7 +167,7 @@ def split_phases(trial: Trial, folder: str | None) -> dict[ObservedPhase, list[R
 
 
 def group_runs(requests: Sequence[RecordedRequest], folder: str | None) -> list[Run]:
-    """Join consecutive requests of one kind."""
+    """Group consecutive requests of the same kind."""
     tokens = [classify(each.event.operation, each.event.service, each.event.target, folder) for each in requests]
     groups: list[tuple[Token, list[int]]] = []
     for place, token in enumerate(tokens):
@@ -177,15 +195,14 @@ def _overlap(one: RecordedRequest, other: RecordedRequest) -> bool:
 
 
 def fit_steps(runs: Sequence[Sequence[Run]], situations: Sequence[Situation]) -> list[ObservedStep]:
-    """Return the steps that explain the numbers of requests of all trials.
+    """Return the steps that explain the numbers of requests of all trials in a phase.
 
-    Concurrent requests arrive in a different order in each trial. If the order does not explain the numbers, all
-    requests of one kind are combined.
+    The order of overlapping requests differs between trials. If no fixed order explains the numbers, the function combines all
+    requests of one kind.
 
     Args:
-        runs: Runs of a phase, by trial.
-        situations: Situation of the client in that phase, by trial.
-
+        runs: Groups of requests in this phase, by trial.
+        situations: Situation of the client in this phase, by trial.
     """
     if not runs:
         return []
@@ -200,7 +217,7 @@ def fit_steps(runs: Sequence[Sequence[Run]], situations: Sequence[Situation]) ->
 
 
 def _fit_runs(runs: Sequence[Sequence[Run]], template: Sequence[Run], situations: Sequence[Situation]) -> list[ObservedStep] | None:
-    """Return a step for each run of requests in the template; None if the order in a trial differs."""
+    """Return a step for each group of requests in the template; None if the order of a trial differs from the template."""
     aligned = [_align(each, template) for each in runs]
     complete = [each for each in aligned if each is not None]
     if len(complete) < len(aligned):
@@ -223,7 +240,7 @@ def _merge(runs: Sequence[Run]) -> list[Run]:
 
 
 def _align(runs: Sequence[Run], template: Sequence[Run]) -> list[Run] | None:
-    """Return the run of requests for each run in the template, empty if it is missing; None if the order differs."""
+    """Return the group of requests for each group in the template, empty if missing; None if the order differs."""
     place, found = 0, []
     for wanted in template:
         if place < len(runs) and runs[place].token == wanted.token:
@@ -251,7 +268,7 @@ def _fit_step(runs: Sequence[Run], situations: Sequence[Situation]) -> ObservedS
 
 
 def _explain(counts: np.ndarray, situations: Sequence[Situation]) -> tuple[dict[str, Any], bool]:
-    """Return the fields of a step that explain the counts, the simplest explanation first, and whether they are exact."""
+    """Return the simplest step that explains the numbers of requests, and whether it explains them exactly."""
     behind = np.array([at.behind for at in situations], np.float64)
     columns = {
         "per_version_behind": behind,
@@ -268,7 +285,7 @@ def _explain(counts: np.ndarray, situations: Sequence[Situation]) -> tuple[dict[
 
 
 def _solve(counts: np.ndarray, columns: dict[str, np.ndarray], names: tuple[str, ...]) -> dict[str, float]:
-    """Return the least-squares coefficients, rounded to values that a protocol file can express."""
+    """Return least-squares coefficients with the precision of protocol files."""
     matrix = np.column_stack([np.ones_like(counts), *(columns[name] for name in names)])
     solution, *_ = np.linalg.lstsq(matrix, counts, rcond=None)
     return {name: round(float(value), 4) for name, value in zip(("count", *names), solution, strict=True)}

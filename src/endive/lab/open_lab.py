@@ -1,4 +1,4 @@
-"""Open a lab, and provide its addresses, credentials, client environment and recording."""
+"""Open a lab for clients, with its addresses, its credentials and the recording of its requests."""
 
 from __future__ import annotations
 
@@ -37,12 +37,11 @@ class LabSettings:
 
     Attributes:
         behavior: Latencies and failures.
-        directory: Directory of the objects; None keeps them in memory.
-        memory_bytes: Maximum size of all objects in memory, and of all requests in flight.
+        directory: Directory of the objects; None stores objects in memory.
+        memory_bytes: Maximum total size of the objects in memory, and of the bodies of requests in flight.
         request_bytes: Maximum size of a request to the object store.
-        store_port: Port of the object store; 0 for a free port.
-        catalog_port: Port of the catalog; 0 for a free port.
-
+        store_port: Port of the object store; 0 for any free port.
+        catalog_port: Port of the catalog; 0 for any free port.
     """
 
     behavior: Behavior = field(default_factory=Behavior)
@@ -55,7 +54,7 @@ class LabSettings:
 
 @dataclass(frozen=True)
 class Credentials:
-    """Access key of the object store and token of the catalog. Clients with the same credentials share a name."""
+    """Access key of the object store and token of the catalog, with the name of the client that has them."""
 
     client: str
     access_key: str
@@ -65,7 +64,7 @@ class Credentials:
 
 @dataclass(frozen=True)
 class Lab:
-    """Open lab. A running lab. ``environment`` returns the environment variables with the addresses and credentials for clients."""
+    """Running lab with its addresses, credentials, objects, tables and recording."""
 
     store_url: str
     catalog_url: str
@@ -77,30 +76,30 @@ class Lab:
 
     @property
     def access_key(self) -> str:
-        """Access key for clients that are identified by process."""
+        """Access key that clients share; the recording identifies these clients by process."""
         return self.credentials[""].access_key
 
     @property
     def secret_key(self) -> str:
-        """Secret key that belongs to the access key."""
+        """Secret key that belongs to ``access_key``."""
         return self.credentials[""].secret_key
 
     @property
     def token(self) -> str:
-        """Token for clients that are identified by process."""
+        """Token that clients share; the recording identifies these clients by process."""
         return self.credentials[""].token
 
     def table_config(self, client: str = "") -> dict[str, str]:
-        """Return the properties with which PyIceberg and Iceberg's S3FileIO reach the object store."""
+        """Return the properties with which PyIceberg and Iceberg's S3FileIO access the object store."""
         return _table_config(self.store_url, self.credentials[client])
 
     def catalog_properties(self, client: str = "") -> dict[str, str]:
-        """Return the properties of ``pyiceberg.catalog.load_catalog``."""
+        """Return the properties with which ``pyiceberg.catalog.load_catalog`` opens the catalog."""
         token = self.credentials[client].token
         return {"type": "rest", "uri": self.catalog_url, "token": token, "warehouse": WAREHOUSE, **self.table_config(client)}
 
     def environment(self, client: str = "") -> dict[str, str]:
-        """Return the environment variables for clients: AWS SDKs, delta-rs, Lance, DuckDB and PyIceberg read them."""
+        """Return environment variables with which AWS SDKs, delta-rs, Lance, DuckDB and PyIceberg access the lab."""
         own = self.credentials[client]
         prefix = f"PYICEBERG_CATALOG__{CATALOG_NAME}__"
         properties = {f"{prefix}{_variable(name)}": value for name, value in self.catalog_properties(client).items()}
@@ -123,7 +122,7 @@ class Lab:
 
 
 def _variable(name: str) -> str:
-    """Return the name of a property in an environment variable of PyIceberg: ``__`` for a dot, ``_`` for a dash."""
+    """Return the environment variable of a PyIceberg property: ``__`` replaces a dot, ``_`` replaces a dash."""
     return name.upper().replace(".", "__").replace("-", "_")
 
 
@@ -141,16 +140,16 @@ def _table_config(store_url: str, own: Credentials) -> dict[str, str]:
 
 @contextmanager
 def open_lab(settings: LabSettings, clients: Sequence[str] = (), gate: Gate = pass_through) -> Iterator[Lab]:
-    """Open a lab, and close it when the block ends.
+    """Open a lab, and close it at the end of the block.
 
     Args:
         settings: Settings of the lab.
-        clients: Names of clients with separate credentials.
-        gate: Function that can delay a request before it is served.
+        clients: Names of clients that get separate credentials.
+        gate: Function that can delay a request before the lab processes it.
 
     Raises:
         LabError: If PyIceberg is not installed, or the directory cannot be used.
-        OSError: If a port is taken.
+        OSError: If a port is in use.
     """
     try:
         from endive.lab.rest_api import RestApi
@@ -190,12 +189,14 @@ def open_lab(settings: LabSettings, clients: Sequence[str] = (), gate: Gate = pa
 
 
 def behavior_of(document: Document, seed: int | None = None) -> Behavior:
-    """Return the latencies and failures that a configuration describes.
+    """Return the latencies and failures of a configuration for the lab.
 
     Args:
         document: Checked configuration.
-        seed: Seed; overrides the seed of the configuration.
+        seed: Random seed; None uses the seed of the configuration.
 
+    Raises:
+        LabError: If the configuration has a custom catalog.
     """
     simulation = build_simulation_config(document, seed_override=seed)
     catalog, failures = simulation.catalog, document.failures

@@ -1,4 +1,4 @@
-"""Format an observed commit protocol as a protocol file, with comments on its accuracy."""
+"""Write an observed commit protocol as a protocol file, with a description of its accuracy."""
 
 from __future__ import annotations
 
@@ -16,25 +16,27 @@ from endive.lab.observed_steps import ObservedStep, Situation
 from endive.protocols.reader import parse_protocol
 
 _CPU_MS = 60.0
-"""Longest gap between requests that counts as client CPU time and not as backoff."""
+"""Longest pause between requests that is attributed to client CPU time instead of backoff, in ms."""
 _LONG_MS = 20_000.0
-"""Total time of lost attempts above which a time limit of the client may be the cause of the abort."""
+"""Total time of lost attempts above which a timeout may have caused the abort, in ms."""
 _DISCOVERING = ("list", "request", "read")
 _FIXED = {"operation", "object", "bytes", "count"}
 """Keys of a protocol step with a constant number of requests."""
 _ONCE_IF_BEHIND = {"count": 0.995, "per_version_behind": 0.01}
-"""Single request of a client with a stale version: 0.995 + 0.01 k, rounded down, is 0 for k = 0 and 1 up to k = 100."""
+"""Keys of a request that only a stale client makes: 0.995 + 0.01 k, rounded down, is 0 for k = 0, and 1 for k from 1 to 100."""
 
 
 def protocol_text(observation: Observation, name: str, command: Sequence[str], operation: str) -> str:
-    """Return the protocol of a client as TOML. Raises LabError if the protocol is not valid.
+    """Return an observed protocol as TOML.
 
     Args:
-        observation: Observed commits.
+        observation: Observed protocol.
         name: Name of the protocol.
         command: Command that was observed.
-        operation: Operation that the command commits, such as ``fast_append``.
+        operation: Operation of the commits, such as ``fast_append``.
 
+    Raises:
+        LabError: If the protocol is not valid.
     """
     retries = observation.retries is None or observation.retries > 0
     phases: dict[str, list[dict[str, Any]]] = {
@@ -67,7 +69,7 @@ def protocol_text(observation: Observation, name: str, command: Sequence[str], o
 
 
 def _join_attempts(phases: dict[str, list[dict[str, Any]]], observation: Observation, retries: bool) -> None:
-    """Use the steps of the first attempt for retries if these have the same requests; otherwise, for the first attempt only."""
+    """Let retries repeat the steps of the first attempt, if both make the same requests; otherwise, separate the steps."""
     first, again = observation.steps["attempt"], observation.steps["after_loss"]
     if first and _are_alike(first, again):
         phases["after_loss"] = []
@@ -82,7 +84,7 @@ def _join_attempts(phases: dict[str, list[dict[str, Any]]], observation: Observa
 
 
 def _are_alike(first: Sequence[ObservedStep], again: Sequence[ObservedStep]) -> bool:
-    """Return whether a retry, which is stale by at least one version, has the requests of a first attempt."""
+    """Return whether a retry makes the requests of a first attempt, for every number of stale versions above 0."""
     if [step.token for step in first] != [step.token for step in again]:
         return False
     cases = [Situation(behind, versions) for behind in range(1, 20) for versions in (1, 10, 100)]
@@ -90,7 +92,7 @@ def _are_alike(first: Sequence[ObservedStep], again: Sequence[ObservedStep]) -> 
 
 
 def list_step_tables(steps: Sequence[ObservedStep], *, discovers: bool = False) -> list[dict[str, Any]]:
-    """Return the tables of steps in a protocol file; requests that overlap in time are paired."""
+    """Return the TOML tables of steps; two steps whose requests overlap in time become pairs of requests."""
     groups = [_tables(step) for step in steps]
     made: list[dict[str, Any]] = []
     while groups:
@@ -106,7 +108,7 @@ def list_step_tables(steps: Sequence[ObservedStep], *, discovers: bool = False) 
 
 
 def _tables(step: ObservedStep) -> list[dict[str, Any]]:
-    """Return a step as tables of a protocol file; several if it has requests that only a client with a stale version makes."""
+    """Return the TOML tables of a step, with separate tables for requests that only a stale client makes."""
     verb, kind = step.token
     table: dict[str, Any] = {"operation": verb}
     if kind is not None:
@@ -126,7 +128,7 @@ def _tables(step: ObservedStep) -> list[dict[str, Any]]:
 
 
 def _pair(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
-    """Pair the requests of two steps as concurrent; None unless both steps make a fixed number of requests to the object store."""
+    """Return the TOML tables of two steps with paired requests; None if their numbers of requests are not constant."""
     both = [*first, *second]
     if len(first) != 1 or len(second) != 1 or any(not table.keys() <= _FIXED or "object" not in table for table in both):
         return None
@@ -140,10 +142,10 @@ def _pair(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> list[dic
 
 
 def mark_discovery(steps: list[dict[str, Any]]) -> None:
-    """Mark the request that shows the current version: the first list, otherwise the last catalog request or the first read.
+    """Mark the request with which the client learns the current version of the table.
 
-    A client asks a catalog for its configuration before it loads a table. A run of several requests is split, because only a single
-    request shows the version.
+    This is the first list, otherwise the last request to the catalog, otherwise the first read. The last request to the catalog is
+    the load, because clients ask for the configuration of the catalog before. The marked request gets a step of its own.
     """
     for verb in _DISCOVERING:
         places = [place for place, step in enumerate(steps) if step["operation"] == verb and _is_single(steps, place)]
@@ -159,7 +161,7 @@ def mark_discovery(steps: list[dict[str, Any]]) -> None:
 
 
 def _is_single(steps: Sequence[dict[str, Any]], place: int) -> bool:
-    """Return whether a step always makes at least one request, and not concurrently with another step."""
+    """Return whether a step makes at least one request in every situation, none of which overlaps with another step."""
     step = steps[place]
     is_paired = "with_next" in step or (place > 0 and "with_next" in steps[place - 1])
     return not is_paired and not {"per_version_behind", "per_log_entry", "per_attempt"} & step.keys() and step.get("count", 1) >= 1
@@ -186,7 +188,7 @@ def _number(value: float) -> float | int:
 
 
 def describe(observation: Observation) -> list[str]:
-    """Return sentences about the observed commits, and about exact and inexact steps."""
+    """Return the description of an observed protocol: the observed commits, and which parts are exact."""
     rivals = sorted({trial.rivals for trial in observation.trials})
     lines = [
         f"Derived from {len(observation.trials)} commits, with {', '.join(map(str, rivals))} concurrent commits after the load.",

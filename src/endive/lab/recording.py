@@ -1,4 +1,4 @@
-"""Record the requests to the lab and summarize them: Parquet file, commits with their durations, commit reports, lost responses."""
+"""Record the requests to the lab, and derive the commits, their durations, commit reports, and duplicate commits."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ COLUMNS = pa.schema(
         for name in names
     ]
 )
-"""Columns of ``requests.parquet``; docs/guides/lab.md describes them."""
+"""Columns of ``requests.parquet``; ``docs/guides/lab.md`` describes each column."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """Request: times in milliseconds since the lab started, client, operation, target and outcome."""
+    """Request to the lab: arrival and response in ms since the start of the lab, client, operation, object and outcome."""
 
     time_ms: float
     end_ms: float
@@ -67,7 +67,14 @@ class RecordedRequest:
 
 
 def classify(operation: str, service: str, target: str, folder: str | None) -> Token:
-    """Return the operation and the kind of object of a request, which the object name determines."""
+    """Return the operation and the kind of object of a request, as steps of a protocol have them.
+
+    Args:
+        operation: Operation in the recording.
+        service: Server that received the request.
+        target: Object or table.
+        folder: Folder of the log, if commits create or swap objects in the object store.
+    """
     if service == CATALOG:
         return "request", None
     verb: StepOperation = next((name for prefix, name in _OPERATIONS if operation.startswith(prefix)), "write")
@@ -85,7 +92,7 @@ def classify(operation: str, service: str, target: str, folder: str | None) -> T
 
 
 def read_requests(path: Path) -> list[RecordedRequest]:
-    """Return the requests of a recording.
+    """Read the requests of a recording.
 
     Raises:
         LabError: If the file is not a recording of the lab.
@@ -102,11 +109,10 @@ def read_requests(path: Path) -> list[RecordedRequest]:
 
 
 class Recording:
-    """Requests and reports of a session, in the order of their responses.
+    """Requests and metrics reports of a session of the lab, in the order of the responses.
 
     Args:
-        name: Function that names the client of a connection.
-
+        name: Function that returns the name of the client of a connection.
     """
 
     def __init__(self, name: Callable[[Connection], str]) -> None:
@@ -116,10 +122,10 @@ class Recording:
         self._start_s: float | None = None
         self._lock = threading.Lock()
         self.left_out = 0
-        """Number of requests that were not recorded because there were too many."""
+        """Number of requests that exceed the maximum size of the recording."""
 
     def start(self, time_s: float) -> None:
-        """Set the event loop time that corresponds to 0 in the recording."""
+        """Set the time of the event loop at which the recording starts."""
         self._start_s = time_s
 
     def record(self, request: Request, event: Event, end_s: float) -> None:
@@ -134,13 +140,13 @@ class Recording:
             self._rows.append((request.arrived_s - self._start_s, end_s - self._start_s, client, event))
 
     def report(self, report: dict[str, Any]) -> None:
-        """Record a metrics report of a client."""
+        """Record a metrics report that a client has sent."""
         with self._lock:
             if len(self._reports) < _MOST_REPORTS:
                 self._reports.append(report)
 
     def requests(self, start: int = 0) -> list[RecordedRequest]:
-        """Return the requests so far, from number ``start`` on."""
+        """Return the recorded requests, from number ``start`` on."""
         with self._lock:
             rows = self._rows[start:]
         return [
@@ -149,7 +155,7 @@ class Recording:
         ]
 
     def reports(self) -> list[dict[str, Any]]:
-        """Return the commit reports of clients, and reports derived from the recording for other commits."""
+        """Return the commit reports that clients have sent, and derived reports for all other commits."""
         with self._lock:
             own = list(self._reports)
         known = {report.get("snapshot-id") for report in own}
@@ -157,7 +163,7 @@ class Recording:
         return own + [_as_report(commit) for commit in observed if commit.snapshot_id not in known and commit.is_committed]
 
     def write(self, directory: Path) -> tuple[Path, Path | None]:
-        """Write requests and reports to a directory; return their paths. Without commits there are no reports."""
+        """Write the requests and the commit reports to a directory; return the paths. Without commits, write no reports."""
         requests = self.requests()
         names = [column for column in COLUMNS.names if column not in ("time_ms", "end_ms", "client", "object")]
         values = {name: [getattr(each.event, name) for each in requests] for name in names}
@@ -180,22 +186,21 @@ class Recording:
 
 @dataclass(frozen=True)
 class ObservedCommit:
-    """Commit of a client to a table, which consists of all attempts to commit one snapshot.
+    """Commit of a client to a table, with all attempts to commit the same snapshot.
 
     Attributes:
-        client: Client that committed.
+        client: Client.
         table: Table.
-        snapshot_id: Snapshot that was to be added.
+        snapshot_id: Id of the snapshot.
         operation: Operation of the snapshot, such as ``append``.
         attempts: Number of commit requests.
         conflicts: Number of commit requests that lost the race (409).
         lost: Number of lost responses.
-        is_committed: True if one of the attempts took effect.
-        metadata_ms: Time of the client's other requests for metadata: loads, manifests, manifest lists.
-        commit_ms: Time of the commit requests.
-        other_ms: Rest of the duration: client CPU time, backoff, data files.
-        duration_ms: Time from the client's first request for metadata of this commit to the last response.
-
+        is_committed: True if an attempt took effect.
+        metadata_ms: Duration of the client's other requests for metadata (loads, manifests, manifest lists), in ms.
+        commit_ms: Duration of the commit requests, in ms.
+        other_ms: Rest of the time to commit (client CPU time, backoff, data files), in ms.
+        duration_ms: Time from the client's first request for metadata to the last response, in ms.
     """
 
     client: str
@@ -213,10 +218,9 @@ class ObservedCommit:
 
 
 def summarize_commits(requests: Iterable[RecordedRequest]) -> list[ObservedCommit]:
-    """Return the commits of snapshots to tables of the catalog, ordered by last attempt.
+    """Return the commits to tables of the catalog, ordered by their last attempts.
 
-    Both Java and Python clients keep the snapshot identifier across attempts, so that all attempts of a commit have the same
-    identifier.
+    Java and Python clients keep the id of the snapshot when they retry, so the id identifies all attempts of a commit.
     """
     attempts: dict[int, list[RecordedRequest]] = {}
     metadata: dict[str, list[RecordedRequest]] = {}
@@ -260,7 +264,7 @@ def _summarize(snapshot_id: int, own: Sequence[RecordedRequest], around: Sequenc
 
 
 def _covered_ms(requests: Iterable[RecordedRequest]) -> float:
-    """Return the total time during which at least one of the requests was in progress."""
+    """Return the time during which at least one of the requests was in progress, in ms."""
     total, end = 0.0, float("-inf")
     for each in sorted(requests, key=lambda each: each.time_ms):
         total += max(0.0, each.end_ms - max(each.time_ms, end))
@@ -269,7 +273,7 @@ def _covered_ms(requests: Iterable[RecordedRequest]) -> float:
 
 
 def _as_report(commit: ObservedCommit) -> dict[str, Any]:
-    """Return a commit as a commit report of Iceberg."""
+    """Return a commit in the format of Iceberg's commit reports."""
     duration = {"count": 1, "time-unit": "nanoseconds", "total-duration": round(commit.duration_ms * 1e6)}
     return {
         "report-type": "commit-report",
@@ -285,17 +289,15 @@ Problem = Literal["unknown", "repeated"]
 
 @dataclass(frozen=True)
 class Finding:
-    """Commit whose outcome the client does not know, or duplicate commit.
+    """Commit whose response was lost, and whose outcome the client does not know or has misjudged.
 
     Attributes:
-        problem: ``unknown``: the commit took effect, its response was lost, and the client did not send the same snapshot again.
-            ``repeated``: after that, the client committed the same data again; in a catalog, the same amount of data in another
-            snapshot.
+        problem: ``unknown`` if the client did not send the commit again; ``repeated`` if the client committed the same data again
+            (in a catalog: the same amount of data in another snapshot).
         table: Table of the catalog, or folder of the objects that commits create or swap.
         client: Client.
         commit: Snapshot, or name and version of the object.
-        again: Commit that repeats this commit; None for other problems.
-
+        again: Second commit of the same data; None for an unknown outcome.
     """
 
     problem: Problem
@@ -306,7 +308,7 @@ class Finding:
 
     @property
     def sentence(self) -> str:
-        """Description of the finding."""
+        """Description of the problem for users."""
         return f"{self.table}, {self.client}: {self.commit} {_SENTENCES[self.problem]}" + (
             f", as {self.again}" if self.again else ""
         )
@@ -320,7 +322,7 @@ _SENTENCES: Mapping[Problem, str] = {
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A commit request, and whether the client wrote data files since its previous commit request."""
+    """Commit request; ``has_new_data`` is true if the client wrote data files since its previous commit request."""
 
     request: RecordedRequest
     has_new_data: bool
@@ -338,7 +340,7 @@ class _Attempt:
 
 
 def check_history(requests: Iterable[RecordedRequest]) -> list[Finding]:
-    """Return the commits whose outcome is unknown to the client, and the duplicate commits."""
+    """Return the commits whose outcome is unknown to the client, and the commits that the client made twice."""
     found = []
     for (client, table), attempts in _attempts(requests).items():
         for place, each in enumerate(attempts):
@@ -354,7 +356,7 @@ def check_history(requests: Iterable[RecordedRequest]) -> list[Finding]:
 
 
 def _attempts(requests: Iterable[RecordedRequest]) -> dict[tuple[str, str], list[_Attempt]]:
-    """Return the commit requests of each client to each table, in order."""
+    """Return the commit requests of each client to each table, in order of time."""
     found: dict[tuple[str, str], list[_Attempt]] = {}
     writers: set[str] = set()
     for each in sorted(requests, key=lambda request: request.time_ms):
@@ -372,7 +374,7 @@ def _attempts(requests: Iterable[RecordedRequest]) -> dict[tuple[str, str], list
 
 
 def _find_repetition(lost: _Attempt, later: Sequence[_Attempt]) -> _Attempt | None:
-    """Return the client's next successful commit if it repeats the lost one: it adds no new files, or the same amount of data."""
+    """Return the client's next successful commit if it contains the data of a commit whose response was lost."""
     event = lost.request.event
     if event.service == CATALOG:
         following = next((other for other in later if other.took_effect), None)
@@ -389,6 +391,6 @@ def _find_repetition(lost: _Attempt, later: Sequence[_Attempt]) -> _Attempt | No
 
 
 def _is_same(one: _Attempt, other: _Attempt) -> bool:
-    """Return whether both requests commit the same snapshot or object, so that the client learns the outcome of the first."""
+    """Return whether two requests commit the same snapshot or object, so that the second shows the outcome of the first."""
     ours, theirs = one.request.event, other.request.event
     return (ours.snapshot_id, ours.target) == (theirs.snapshot_id, theirs.target)

@@ -1,4 +1,4 @@
-"""Serve the part of Iceberg's REST API that writers use, with the queue and the service times of a configuration."""
+"""Serve the operations of Iceberg's REST API that writers use, with the queue and the service times of a configuration."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _ENDPOINTS = (
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    """Outcome of a request's service, with the values for the recording."""
+    """Response to a request, with the values for the recording."""
 
     reply: Reply
     operation: str
@@ -67,22 +67,21 @@ class _Served:
 
 
 def _error(status: int, code: str, message: str, headers: tuple[tuple[str, str], ...] = ()) -> Reply:
-    """Return an error in the format of the REST specification."""
+    """Return an error response in the format of Iceberg's REST specification."""
     body = json.dumps({"error": {"message": message, "type": code, "code": status}}).encode()
     return Reply(status, body, (("content-type", "application/json"), *headers))
 
 
 class RestApi:
-    """Server of the catalog, which simulates network latency, queue and service times.
+    """REST catalog with simulated network latency, queue and service times.
 
     Args:
         catalog: Namespaces and tables.
         behavior: Latencies, queue and failures.
-        tokens: Valid bearer tokens, with the client of each.
-        table_config: Function that returns the properties in the response to a load, by the name of the client.
-        report: Function that receives each metrics report.
-        gate: Function that can delay a request before it is served.
-
+        tokens: Names of the clients by their bearer tokens.
+        table_config: Function that returns the properties of a table for a client.
+        report: Function that receives the metrics reports of clients.
+        gate: Function that can delay a request before the lab processes it.
     """
 
     service = CATALOG
@@ -112,11 +111,11 @@ class RestApi:
         self._keys: OrderedDict[str, asyncio.Future[_Served]] = OrderedDict()
 
     def identify(self, request: Request) -> str | None:
-        """Return the client of the token of the request."""
+        """Return the name of the client of a bearer token; None if the token is not valid."""
         return match_credential(request.headers.get("authorization", ""), self._tokens)
 
     async def answer(self, request: Request) -> Exchange:
-        """Return the reply to a request when it is due."""
+        """Process a request, and return its response when the response is due."""
         operation = _name(request)
         await self._gate(Intention(request.client, CATALOG, operation, request.path, operation == COMMIT))
         request = replace(request, arrived_s=max(request.arrived_s, asyncio.get_running_loop().time()))
@@ -152,11 +151,11 @@ class RestApi:
         return Exchange(served.reply, event, fate.is_lost)
 
     def _transfer_ms(self, served: _Served) -> float:
-        """Return the transfer time of table metadata in the response to a load."""
+        """Return the time in which the response to a load transfers the table metadata."""
         return self._settings.transfer_ms_per_mib * served.size_bytes / BYTES_PER_MIB if served.operation == LOAD else 0.0
 
     async def _serve_once(self, request: Request) -> _Served:
-        """Serve a request; a repeated idempotency key gets the response of the first request."""
+        """Process a request once: a request with the same idempotency key gets the first response."""
         key = request.headers.get("idempotency-key")
         if not key or request.method not in ("POST", "DELETE"):
             return await self._serve(request)
@@ -266,7 +265,7 @@ class RestApi:
         raise _not_found(request)
 
     async def _commit(self, commits: Sequence[Commit], *, is_transaction: bool) -> _Served:
-        """Serve a commit: check its requirements when its service starts, and again when it takes effect at the end."""
+        """Commit to tables, with checks of the requirements at the start of the service and when the commit takes effect."""
         first = commits[0]
         target = ",".join(name_of(commit.identifier) for commit in commits)
         try:
@@ -300,7 +299,7 @@ class RestApi:
 
     @asynccontextmanager
     async def _worker(self) -> AsyncIterator[None]:
-        """Wait for a worker, in order of arrival."""
+        """Hold a worker of the catalog while the block runs; requests get workers in order of arrival."""
         if 0 < self._settings.workers <= self._busy:
             turn = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
@@ -320,7 +319,7 @@ class RestApi:
             self._leave()
 
     def _leave(self) -> None:
-        """Assign the worker to the longest waiting request."""
+        """Assign the free worker to the request that has waited longest."""
         if self._waiting:
             self._waiting.pop(0).set_result(None)
         else:
@@ -328,7 +327,7 @@ class RestApi:
 
     @asynccontextmanager
     async def _lock(self, identifiers: Sequence[Identifier]) -> AsyncIterator[None]:
-        """Hold the locks of the tables, if the catalog serializes the commits of a table."""
+        """Hold the locks of the tables while the block runs, if the catalog locks tables."""
         if self._settings.lock != "table":
             yield
             return
@@ -350,7 +349,7 @@ class RestApi:
 
 
 def _table_body(state: TableState, config: Mapping[str, str] | None = None) -> bytes:
-    """Return the response that contains a table; its metadata is serialized once per version."""
+    """Return the response body with the metadata of a table."""
     parts = [] if not state.location else [b'"metadata-location":' + json.dumps(state.location).encode()]
     parts.append(b'"metadata":' + state.content)
     if config is not None:
@@ -359,7 +358,7 @@ def _table_body(state: TableState, config: Mapping[str, str] | None = None) -> b
 
 
 def _name(request: Request) -> str:
-    """Return the operation of a request that was not served."""
+    """Return the operation of a request for the recording, from its method and path."""
     parts = request.path.strip("/").split("/")
     is_table = len(parts) == 5 and parts[3] == "tables"
     if (is_table and request.method == "POST") or parts[-2:] == ["transactions", "commit"]:

@@ -1,7 +1,7 @@
-"""Simulate writers that are concurrent to a real job: the other classes of a configuration commit snapshots at the simulated times.
+"""Commit snapshots of simulated writers while a real job runs, so that the job loses races as in production.
 
-The snapshot of a concurrent writer has the manifest list of its parent snapshot. It adds no data, but makes real clients lose the
-race.
+A simulation of the configuration determines the times of the commits. The snapshot of a simulated writer has the manifest list of
+its parent snapshot and adds no data.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _END_S = 5.0
 
 @dataclass(frozen=True)
 class RivalCommit:
-    """A commit of a simulated transaction: time, number of the table, workload class, and operation of the snapshot."""
+    """Commit of a simulated writer: time in ms, number of the table, workload class, and snapshot operation."""
 
     time_ms: float
     table: int
@@ -46,12 +46,12 @@ class RivalCommit:
 
 
 def plan_rivals(document: Document, job: str | None = None, seed: int | None = None) -> list[RivalCommit]:
-    """Simulate a configuration; return the commits of all classes except the class of the real job, in order of time.
+    """Simulate a configuration, and return the commits of all workload classes except the class of the real job, in order of time.
 
-    The real job is simulated as well, so that the concurrent writers lose as many races as in production.
+    The simulation includes the real job, so that the simulated writers lose as many races as in production.
 
     Raises:
-        LabError: If there is no such class, or no other class.
+        LabError: If the class does not exist, or is the only class.
     """
     if job is not None and job not in document.workload:
         raise LabError(f"--job {job}: unknown workload class; the classes of the file are {', '.join(document.workload) or 'none'}")
@@ -69,7 +69,11 @@ def plan_rivals(document: Document, job: str | None = None, seed: int | None = N
 
 
 def parse_table(name: str) -> Identifier:
-    """Return the identifier of a table, such as ``db.events``."""
+    """Return the identifier of a table, such as ``db.events``.
+
+    Raises:
+        LabError: If the name has no namespace.
+    """
     *namespace, table = name.split(".")
     if not namespace or not all((*namespace, table)):
         raise LabError(f"--table {name} must have the form NAMESPACE.TABLE")
@@ -77,13 +81,15 @@ def parse_table(name: str) -> Identifier:
 
 
 async def run_rivals(lab: Lab, plan: Sequence[RivalCommit], tables: Sequence[Identifier]) -> int:
-    """Commit the snapshots at their times, which count from the creation of the first table; return the number of commits.
+    """Commit the snapshots of simulated writers at their times, which start when the first table exists.
 
     Args:
-        lab: Open lab.
+        lab: Running lab.
         plan: Commits in order of time.
-        tables: Tables of the lab, in the order of the configuration's tables; further tables have no concurrent writers.
+        tables: Tables of the lab, in the order of the tables of the configuration. Commits to other tables are omitted.
 
+    Returns:
+        Number of commits.
     """
     while lab.catalog.find(tables[0]) is None:
         await asyncio.sleep(_POLL_S)
@@ -103,7 +109,7 @@ async def run_rivals(lab: Lab, plan: Sequence[RivalCommit], tables: Sequence[Ide
 def keep_committing(
     lab: Lab, plan: Sequence[RivalCommit], tables: Sequence[Identifier], note: Callable[[str], None]
 ) -> Iterator[Future[int]]:
-    """Commit the snapshots at their times while the block runs; ``note`` receives the reason if they stop before."""
+    """Commit the snapshots of simulated writers while the block runs; pass the reason of an early end to ``note``."""
     running = asyncio.run_coroutine_threadsafe(run_rivals(lab, plan, tables), lab.loop)
     try:
         yield running
@@ -153,7 +159,7 @@ def _snapshot_commit(lab: Lab, identifier: Identifier, found: TableState, rival:
 
 
 def _write_empty_list(lab: Lab, found: TableState, snapshot_id: int, sequence: int) -> str:
-    """Write a manifest list without manifests, for the first snapshot of a table."""
+    """Write a manifest list without manifests for the first snapshot of a table, and return its location."""
     location = f"{found.metadata.location}/metadata/snap-{snapshot_id}-0-rival.avro"
     output = _Output(location)
     with write_manifest_list(2 if found.metadata.format_version > 1 else 1, output, snapshot_id, None, sequence, "null"):
@@ -163,21 +169,21 @@ def _write_empty_list(lab: Lab, found: TableState, snapshot_id: int, sequence: i
 
 
 class _Buffer(io.BytesIO):
-    """Buffer that keeps its content when it is closed."""
+    """Buffer whose content remains available after it is closed."""
 
     def __init__(self, output: _Output) -> None:
         super().__init__()
         self._output = output
 
     def close(self) -> None:
-        """Keep the content."""
+        """Save the content, and close the buffer."""
         if not self.closed:
             self._output.content = self.getvalue()
         super().close()
 
 
 class _Output(OutputFile):
-    """File in memory with the interface of PyIceberg's writers."""
+    """File in memory, for PyIceberg's writer of manifest lists."""
 
     content = b""
 
@@ -185,13 +191,13 @@ class _Output(OutputFile):
         return len(self.content)
 
     def exists(self) -> bool:
-        """Return False: the file is written once."""
+        """Return False, because each file is written once."""
         return False
 
     def to_input_file(self) -> Any:
-        """Raise NotImplementedError: the file is not read."""
+        """Raise NotImplementedError, because the file is not read."""
         raise NotImplementedError
 
     def create(self, overwrite: bool = False) -> OutputStream:
-        """Return the buffer to write to."""
+        """Return the buffer of the file."""
         return _Buffer(self)

@@ -1,4 +1,4 @@
-"""Serve the part of S3's API that clients of table formats use."""
+"""Serve the operations of the S3 API that clients of table formats use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Kind = Literal["read", "write", "conditional"]
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """Result of a request: the reply, and the version and size of the object for the recording."""
+    """Response to a request, with the version and the size of the object for the recording."""
 
     reply: Reply
     version: int = 0
@@ -37,7 +37,7 @@ class _Done:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Parsed request: S3 operation, object, kind of access, size, and the function that performs it."""
+    """Parsed request: S3 operation, object, size, and the function that reads or changes the object."""
 
     operation: str
     bucket: str
@@ -54,20 +54,19 @@ def _xml(body: str, status: int = 200) -> Reply:
 
 
 def _error(status: int, code: str, message: str) -> Reply:
-    """Return an error in the format of S3."""
+    """Return an error response in the format of S3."""
     return _xml(f"<Error><Code>{code}</Code><Message>{escape(message)}</Message></Error>", status)
 
 
 class S3Api:
-    """Server of the object store; each response has a latency drawn from the configuration.
+    """Object store with the S3 API and simulated latencies.
 
     Args:
         store: Objects.
         behavior: Latencies and failures.
-        access_keys: Valid access keys, with the client of each.
-        gate: Function that can delay a request before it is served.
+        access_keys: Names of the clients by their access keys.
+        gate: Function that can delay a request before the lab processes it.
         most_bytes: Maximum size of a request body.
-
     """
 
     service = STORE
@@ -90,13 +89,13 @@ class S3Api:
         self._next_write_s: dict[tuple[str, str], float] = {}
 
     def identify(self, request: Request) -> str | None:
-        """Return the client of the access key of the request. The signature is not checked."""
+        """Return the name of the client of an access key; None if the key is not valid. The signature is not checked."""
         given = _CREDENTIAL.search(request.headers.get("authorization", ""))
         key = given.group(1) if given else request.query.get("X-Amz-Credential", "").partition("/")[0]
         return match_credential(key, self._access_keys)
 
     async def answer(self, request: Request) -> Exchange:
-        """Return the reply to a request when it is due."""
+        """Process a request, and return its response when the response is due."""
         try:
             plan = self._plan(request)
         except StoreError as error:
@@ -141,7 +140,7 @@ class S3Api:
         return draw(plan.key, plan.size_bytes)
 
     def _is_too_fast(self, plan: _Plan, time_s: float) -> bool:
-        """Return whether a write exceeds the write rate of its object, and count it if it does not."""
+        """Return whether a write exceeds the maximum write rate of its object."""
         if self._writes_per_s is None or plan.kind == "read" or not plan.key:
             return False
         place = (plan.bucket, plan.key)
@@ -376,7 +375,7 @@ def _from_token(token: str) -> str:
 
 
 def _span(given: str | None, size: int) -> tuple[int, int] | None:
-    """Return start and end (exclusive) of a range, or None for the whole object."""
+    """Return the start and the end (exclusive) of the range that a request reads; None for the whole object."""
     match = _RANGE.fullmatch(given.strip()) if given else None
     if match is None or match.group(0) == "bytes=-":
         return None
@@ -396,7 +395,7 @@ def _condition(headers: Mapping[str, str]) -> Condition:
 
 
 def _check_preconditions(request: Request, found: StoredObject) -> Reply | None:
-    """Return 304 if the client has the object already. Raises StoreError if it has changed."""
+    """Return the response 304 if the client has the current version. Raise StoreError if its If-Match does not hold."""
     match = request.headers.get("if-match")
     if match is not None and match.strip('" ') not in (found.etag, "*"):
         raise StoreError(412, "PreconditionFailed", "The object was changed.")
@@ -411,7 +410,7 @@ def _number(text: str) -> int:
 
 
 def _content(request: Request) -> bytes:
-    """Return the content of an upload; chunks of ``aws-chunked`` are joined."""
+    """Return the content of an upload, without the chunk headers of ``aws-chunked``."""
     signed = request.headers.get("x-amz-content-sha256", "")
     if not signed.startswith("STREAMING-") and "aws-chunked" not in request.headers.get("content-encoding", ""):
         return request.body
@@ -432,7 +431,7 @@ def _content(request: Request) -> bytes:
 
 
 def _elements(body: bytes, name: str) -> list[str]:
-    """Return the texts of the elements of this name. Entities are not accepted."""
+    """Return the texts of all XML elements with a name. Raise StoreError for XML with a document type or entities."""
     if len(body) > _MOST_XML_BYTES or b"<!" in body:
         raise StoreError(400, "MalformedXML", "The XML is too large or has a document type.")
     try:

@@ -1,4 +1,4 @@
-"""Store namespaces and tables of the lab's catalog. PyIceberg's models check requirements and apply updates."""
+"""Store the namespaces and tables of the catalog. PyIceberg's models check requirements and apply updates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SCHEME = "s3://"
 _MOST_TABLES = 10_000
 _CHANGES = ("added-records", "added-data-files", "deleted-records", "deleted-data-files")
 _EMPTY: TableMetadata = TableMetadataV1.model_construct(last_column_id=-1, schema=Schema())  # type: ignore[call-arg]
-"""Metadata of a staged table before it is created; the first update sets the format version."""
+"""Metadata of a staged table before its creation; the first update sets the format version."""
 
 
 class CatalogError(Exception):
@@ -41,7 +41,7 @@ class CatalogError(Exception):
 
 @dataclass(frozen=True)
 class TableState:
-    """A table: metadata, also as JSON, location of the metadata file, and number of commits."""
+    """Version of a table: its metadata, the metadata as JSON, the location of its metadata file, and its number of commits."""
 
     metadata: TableMetadata
     content: bytes
@@ -51,14 +51,14 @@ class TableState:
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit to one table, as requested."""
+    """Request to commit to one table."""
 
     identifier: Identifier
     request: CommitTableRequest
 
     @property
     def snapshot_id(self) -> int | None:
-        """Identifier of the snapshot that the commit adds, or None."""
+        """Id of the snapshot that the commit adds; None without a snapshot."""
         added = self._snapshots()
         return added[-1].snapshot.snapshot_id if added else None
 
@@ -71,7 +71,7 @@ class Commit:
 
     @property
     def change(self) -> str:
-        """Numbers of records and files that the commit adds and deletes, from the snapshot summary."""
+        """Number of records and files that the commit adds and deletes, from the snapshot summary."""
         added = self._snapshots()
         summary = added[-1].snapshot.summary if added else None
         properties = {} if summary is None else summary.additional_properties
@@ -82,12 +82,11 @@ class Commit:
 
 
 class TableCatalog:
-    """Namespaces and tables; metadata files are objects of ``store``.
+    """Namespaces and tables, whose metadata files are objects.
 
     Args:
-        store: Objects, into which metadata files are written.
-        warehouse: Location below which tables are created, such as ``s3://lab/warehouse``.
-
+        store: Object store of the metadata files.
+        warehouse: Location of new tables, such as ``s3://lab/warehouse``.
     """
 
     def __init__(self, store: ObjectStore, warehouse: str) -> None:
@@ -97,7 +96,7 @@ class TableCatalog:
         self._tables: dict[Identifier, TableState] = {}
 
     def namespaces(self, parent: Namespace = ()) -> list[Namespace]:
-        """Return the namespaces directly below a parent."""
+        """Return the direct child namespaces of a namespace."""
         if parent:
             self.namespace(parent)
         return sorted({name[: len(parent) + 1] for name in self._namespaces if name[: len(parent)] == parent and name != parent})
@@ -120,7 +119,7 @@ class TableCatalog:
         self._namespaces[name] = dict(properties)
 
     def update_namespace(self, name: Namespace, removals: Sequence[str], updates: Mapping[str, str]) -> dict[str, list[str]]:
-        """Change properties of a namespace; return which were updated, removed and missing."""
+        """Change properties of a namespace; return the names of updated, removed and missing properties."""
         properties = self.namespace(name)
         removed = [key for key in removals if key in properties]
         for key in removed:
@@ -136,23 +135,23 @@ class TableCatalog:
         del self._namespaces[name]
 
     def tables(self, namespace: Namespace) -> list[str]:
-        """Return the names of the tables of a namespace."""
+        """Return the names of the tables in a namespace."""
         self.namespace(namespace)
         return sorted(name for parent, name in self._tables if parent == namespace)
 
     def find(self, identifier: Identifier) -> TableState | None:
-        """Return a table, or None if it does not exist."""
+        """Return the current version of a table; None if the table does not exist."""
         return self._tables.get(identifier)
 
     def table(self, identifier: Identifier) -> TableState:
-        """Return a table."""
+        """Return the current version of a table."""
         found = self._tables.get(identifier)
         if found is None:
             raise CatalogError(404, "NoSuchTableException", f"The table {name_of(identifier)} does not exist.")
         return found
 
     def create_table(self, namespace: Namespace, given: Mapping[str, Any]) -> tuple[TableState, bool]:
-        """Create a table, or only its metadata if the request asks for a staged one; return it, and whether it is staged."""
+        """Create a table, or stage its creation if the request asks for it; return its metadata and whether it is staged."""
         self.namespace(namespace)
         request = _parse_create(given)
         identifier = (namespace, request.name)
@@ -173,7 +172,7 @@ class TableCatalog:
         return self._install({identifier: self._write(metadata, 0)})[identifier], False
 
     def register_table(self, namespace: Namespace, given: Mapping[str, Any]) -> TableState:
-        """Add a table whose metadata file exists in the store."""
+        """Add a table with an existing metadata file."""
         self.namespace(namespace)
         name, location = given.get("name"), given.get("metadata-location")
         if not isinstance(name, str) or not isinstance(location, str):
@@ -189,7 +188,7 @@ class TableCatalog:
         return self._install({identifier: TableState(metadata, content, location, len(metadata.snapshots))})[identifier]
 
     def drop_table(self, identifier: Identifier, *, purge: bool) -> None:
-        """Drop a table; ``purge`` also deletes all objects below its location."""
+        """Drop a table; with ``purge``, also delete all objects in its location."""
         found = self.table(identifier)
         del self._tables[identifier]
         if purge:
@@ -207,7 +206,7 @@ class TableCatalog:
         self._tables[after] = found
 
     def check(self, commits: Sequence[Commit]) -> None:
-        """Raise CatalogError if a requirement of the commits is not met."""
+        """Raise CatalogError if a requirement of a commit does not hold."""
         for commit in commits:
             found = self.find(commit.identifier)
             if found is None and not any(isinstance(each, AssertCreate) for each in commit.request.requirements):
@@ -219,7 +218,7 @@ class TableCatalog:
                     raise CatalogError(409, "CommitFailedException", str(error)) from None
 
     def commit(self, commits: Sequence[Commit]) -> dict[Identifier, TableState]:
-        """Check requirements, apply updates, and commit all tables atomically."""
+        """Check the requirements, apply the updates, and commit to all tables atomically."""
         if len({commit.identifier for commit in commits}) != len(commits):
             raise CatalogError(400, "BadRequestException", "A table occurs twice in the transaction.")
         self.check(commits)
@@ -259,12 +258,12 @@ class TableCatalog:
 
 
 def name_of(identifier: Identifier) -> str:
-    """Return the name of a table with its namespace."""
+    """Return the name of a table with its namespace, such as ``db.events``."""
     return ".".join((*identifier[0], identifier[1]))
 
 
 def parse_commit(given: Any, identifier: Identifier | None = None) -> Commit:
-    """Parse the commit to a table; the table identifier comes from the URL or from the request."""
+    """Parse a commit request. Without an identifier from the URL, the request contains the identifier of the table."""
     if not isinstance(given, dict):
         raise CatalogError(400, "BadRequestException", "A commit is a JSON object.")
     if identifier is not None:
@@ -285,7 +284,7 @@ def _parse_create(given: Mapping[str, Any]) -> CreateTableRequest:
 
 
 def split_location(location: str) -> tuple[str, str]:
-    """Return bucket and key of a location in the lab's store."""
+    """Return the bucket and the key of a location, such as ``s3://lab/db/events``."""
     if not location.startswith(_SCHEME):
         raise CatalogError(400, "BadRequestException", f"The location {location[:200]} must start with {_SCHEME}.")
     bucket, _, key = location.removeprefix(_SCHEME).partition("/")
