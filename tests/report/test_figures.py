@@ -259,7 +259,7 @@ def test_one_seed_has_an_interval_of_its_shares_only_and_a_note(single: Study) -
     figure = build_figure(single, "success_by_class")
     assert (figure.data["low"] < figure.data["high"]).all()
     assert build_figure(single, "time_parts").data["low"].isna().all()
-    assert any("one seed have no interval" in note for note in figure.notes)
+    assert any("single seed have no interval" in note for note in figure.notes)
 
 
 def test_a_configuration_has_one_colour_everywhere(study: Study) -> None:
