@@ -75,7 +75,7 @@ def test_hidden_lanes_are_counted_in_a_note(tmp_path: Path) -> None:
     one_experiment(tmp_path, seeds=1, workload__ingest__rate=40.0, simulation__duration_ms=6_000.0)
     figure = build_timeline(measured(next(tmp_path.glob("mixed-*"))), at_ms=3_000.0, span_ms=6_000.0)
     assert figure.data["lane"].nunique() == MOST_LANES
-    assert any(
+    assert any("attempts in this period are not shown. Use a shorter --span." in note for note in figure.notes)
         "more transactions with commit attempts in this period are not shown. Use a shorter --span." in note
         for note in figure.notes
     )
