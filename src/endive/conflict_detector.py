@@ -29,7 +29,7 @@ class ProbabilisticConflictDetector(ConflictDetector):
         return txn.can_have_real_conflict() and self.changes_same_files(txn, current_snapshot, start_snapshot)
 
     def changes_same_files(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
-        """Return True with the configured probability, whatever the operation."""
+        """Return True with the configured probability, for any operation."""
         return self._rng.random_sample() < self.real_conflict_probability
 
 

@@ -49,7 +49,7 @@ class AccountedCatalog(Catalog):
         return self._shared.takes_requirements
 
     def read(self, timestamp_ms: float = 0.0) -> Generator[Step, None, CatalogSnapshot]:
-        """Read the current state."""
+        """Read the current state of the catalog, with the metadata files of its tables."""
         snapshot = yield from self._catalog.read(timestamp_ms)
         return replace(
             snapshot, tables=tuple(replace(table, files=self._files_at(table.table_id, table.version)) for table in snapshot.tables)

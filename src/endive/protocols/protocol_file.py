@@ -311,7 +311,7 @@ def _check_step(
 def _check_roles(
     document: ProtocolDocument, phase: str, steps: list[StepSection], place: int, step: StepSection
 ) -> Iterator[Problem]:
-    """Check the keys that give a step an effect other than its requests."""
+    """Check the keys ``discovers``, ``checks``, ``publishes`` and ``with_next`` of a step."""
     key = f"{phase}.{place}"
     if step.discovers and phase not in ("load", "attempt", "after_loss"):
         yield Problem(f"{key}.discovers", f"has no effect in {phase}, because no attempt follows", True)

@@ -134,7 +134,7 @@ def describe(found: ProtocolFile) -> str:
 
 
 def _with_lines(problems: list[Problem], text: str) -> list[Problem]:
-    """Return the problems with the line of their keys in the file, where a key has a line."""
+    """Return the problems, each with the line of its key in the file if the key is in the file."""
     found = []
     for problem in problems:
         line = line_of(problem.key, text)

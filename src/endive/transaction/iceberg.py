@@ -119,7 +119,7 @@ class IcebergLifecycle(Lifecycle):
         return Handle(length, snapshot.get_table(table_id).version, length)
 
     def _prepare(self, handle: Handle, table_id: int, new: CatalogSnapshot) -> Steps:
-        """Write the new metadata of a table on top of its current state."""
+        """Write the files of a new table version on top of the current version."""
         files, traits = files_of(new, table_id), self.txn.get_traits()
         version = new.get_table(table_id).version
         moved = version != handle.version

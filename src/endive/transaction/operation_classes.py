@@ -40,10 +40,7 @@ class ConflictDetector(ABC):
         """Return whether the changes between the snapshots are a real conflict with the transaction."""
 
     def changes_same_files(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
-        """Return whether the changes affect files of the transaction, whatever the operation.
-
-        Declarative protocols call this method.
-        """
+        """Return whether the changes affect files of the transaction, for any operation. Declarative protocols call this method."""
         return self.is_real_conflict(txn, current_snapshot, start_snapshot)
 
     def bind(self, rng: RandomSource) -> ConflictDetector:

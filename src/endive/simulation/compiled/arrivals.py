@@ -208,7 +208,7 @@ def know_written(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def learn(run: Any, txn: Any, slot: int) -> None:
-    """Store what the writer keeps after a transaction: cached table versions and its backoff state.
+    """Store the cached table versions and the backoff state of a writer after a transaction.
 
     The version of a cached table never decreases.
     """

@@ -114,7 +114,7 @@ def is_real_conflict(run: Any, txn: Any) -> bool:
 
 @jit
 def prepare(run: Any, txn: Any, slot: int, t: int) -> int:
-    """Write the new state of a table on top of its current state, and return the outcome."""
+    """Write the files of a new table version on top of the current version, and return the outcome."""
     mine = touched_at(run, slot, t)
     table = table_at(run, mine.table)
     traits = traits_at(run, txn.cls, txn.operation)
