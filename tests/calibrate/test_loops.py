@@ -126,7 +126,7 @@ class TestImport:
         section = made.tree["workload"]["append"]
         assert section["closed"]["clients"] == 3
         assert "rate" not in section
-        assert "at most 3 of its commits were in progress at the same time" in arrivals(made).assumed
+        assert "at most 3 commits of the class at the same time" in arrivals(made).assumed
 
     def test_random_arrivals_stay_a_rate(self) -> None:
         section = imported(*at_random(2.0, 400)).tree["workload"]["append"]
@@ -139,7 +139,7 @@ class TestImport:
         even = imported(*closed(2, 600.0, 200), reported=False)
         assert "closed" in even.tree["workload"]["append"]
         assert arrivals(even).high["workload.append.closed"]["clients"] == AS_AT_RANDOM
-        assert "use --reports to distinguish the two" in arrivals(even).assumed
+        assert "import with --reports to distinguish the two cases" in arrivals(even).assumed
 
     def test_work_is_part_of_the_time_between_commits(self) -> None:
         made = imported(*closed(1, 1_000.0, 100), operation="replace")
