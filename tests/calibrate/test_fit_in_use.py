@@ -46,7 +46,7 @@ def simulated(folder: Path, keys: dict[str, Any]) -> tuple[Estimate, Estimate]:
 
 def test_fitted_profiles_simulate_what_the_true_ones_do(tmp_path: Path) -> None:
     inside = []
-    for seed in (0, 1, 2, 3, 4, 7, 8, 10, 13, 15):
+    for seed in (0, 1, 2, 3, 4):
         sample = known(seed)
         scale = MEDIAN_MS / sample.quantile(0.5)
         fit = fit_sample(Sample("read", scale * sample.latencies_ms))

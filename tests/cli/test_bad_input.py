@@ -137,16 +137,20 @@ def test_wrong_usage(arguments: list[str]) -> None:
         (["run", "run.toml", "--set", "transaction.inter_arrival={distribution='fixed', value=0}"], 2),
     ],
 )
-def test_there_is_never_a_traceback(arguments: list[str], code: int, here: Path) -> None:
-    done = call(*arguments, cwd=here)
-    assert done.returncode == code
-    assert done.stderr.startswith("error: ")
-    assert len(done.stderr.splitlines()) == 1
+def test_an_error_is_one_line(arguments: list[str], code: int) -> None:
+    result = invoke(*arguments)
+    assert result.exit_code == code
+    assert result.stderr.startswith("error: ")
+    assert len(result.stderr.splitlines()) == 1
 
 
-def test_long_messages_are_not_broken(here: Path) -> None:
-    done = call("validate", "run.toml", "--set", "transaction.qqqqq=1", cwd=here)
-    (line,) = done.stderr.splitlines()
+def test_the_program_prints_no_traceback(here: Path) -> None:
+    done = call("run", "nowhere.toml", cwd=here)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "error: nowhere.toml: no such file\n")
+
+
+def test_long_messages_are_not_broken() -> None:
+    (line,) = invoke("validate", "run.toml", "--set", "transaction.qqqqq=1").stderr.splitlines()
     assert len(line) > 200
 
 

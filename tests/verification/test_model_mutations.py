@@ -34,6 +34,7 @@ def test_a_mistake_is_caught_by_invariants_and_by_known_answers(configurations: 
     assert "an update is lost" in (outcome.invariant or "")
 
 
+@pytest.mark.slow
 def test_the_model_as_it_is_violates_nothing(configurations: Path) -> None:
     outcome = try_mutation(None, configurations, [ANSWER])
     assert (outcome.invariant, outcome.answer, outcome.error) == (None, None, None)
