@@ -2,10 +2,10 @@
 
 A small sweep runs and is reported undisturbed. Then, in several directories, sweeps of the same file are killed until all runs
 exist, and then its reports; finally both run to their end. A kill ends the driver alone or all its processes, at a random time
-after the start of a random phase (``tests.phases``). Requirements: files with their final name always have the content of the
-undisturbed sweep; a command that runs to its end completes the study, produces the tables of the undisturbed report, and leaves no
-temporary files. Two sweeps and two reports also run in one directory concurrently. The printed seed reproduces phases and times. Do
-not change the code meanwhile: its version is part of directory names.
+of the undisturbed duration. Requirements: files with their final name always have the content of the undisturbed sweep; a command
+that runs to its end completes the study, produces the tables of the undisturbed report, and leaves no temporary files. Two sweeps
+and two reports also run in one directory concurrently. The printed seed reproduces the times. Do not change the code meanwhile: its
+version is part of directory names.
 """
 
 from __future__ import annotations
@@ -20,16 +20,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from tests.phases import REPORT, SWEEP
 from tests.pipeline.sweeps import digests, plan_of, problems, sweep_file
 
 _SEEDS, _DURATION_MS = 4, 12_000.0
 _MOST_SECONDS = 900.0
-_STARTING, _ENDED = "starting", "had ended"
 _KILLS_OF_REPORTS = 4
 """Number of killed reports per directory, after all runs exist."""
 
@@ -41,61 +38,45 @@ class Soak:
         self.folder, self.rng = folder, rng
         self.file = sweep_file(folder, seeds=_SEEDS, duration_ms=_DURATION_MS)
         self.faults: list[str] = []
-        self.struck: Counter[str] = Counter()
-        self.finish("sweep", folder / "whole")
-        self.finish("report", folder / "whole")
+        self.killed = 0
+        self.seconds = {command: self.finish(command, folder / "whole") for command in ("sweep", "report")}
         self.whole = digests(folder / "whole")
         assert len(self.whole) == plan_of(self.file).runs, "the undisturbed sweep failed"
-
-    @property
-    def killed(self) -> int:
-        """Return the number of processes that were killed before their end."""
-        return self.struck.total() - self.struck[_ENDED]
-
-    @property
-    def _marks(self) -> Path:
-        return self.folder / "phases"
 
     def start(self, command: str, root: Path) -> subprocess.Popen[bytes]:
         """Start a sweep into a directory, or a report of it, in a separate process group."""
         place = [str(self.file), "--out", str(root)] if command == "sweep" else [str(root)]
-        called = [sys.executable, "-m", "tests.phases", str(self._marks), command, *place, "--master", "local[2,4]", "--json"]
-        self._marks.write_text("")
+        called = [sys.executable, "-m", "endive", command, *place, "--master", "local[2,4]", "--json"]
         with (self.folder / "said").open("wb") as said:
             return subprocess.Popen(
                 called, cwd=Path(__file__).parents[1], stdout=subprocess.DEVNULL, stderr=said, start_new_session=True
             )
 
-    def finish(self, command: str, root: Path) -> None:
-        """Run a command undisturbed."""
+    def finish(self, command: str, root: Path) -> float:
+        """Run a command undisturbed; return its duration in seconds."""
+        started = time.monotonic()
         code = self.start(command, root).wait(_MOST_SECONDS)
         if code != 0:
             said = (self.folder / "said").read_text(errors="replace")[-300:]
             self.faults.append(f"{root.name}: a {command} that was let finish ended with {code}: {said}")
+        return time.monotonic() - started
 
     def kill(self, command: str, root: Path) -> str:
-        """Start a command and kill it after the start of a random phase; return when, and the number of files."""
+        """Start a command and kill it at a random time; return how, and the number of files."""
         process = self.start(command, root)
-        wanted = self.rng.choice([_STARTING, *(SWEEP if command == "sweep" else REPORT)])
-        moment, alone = self.rng.uniform(0.0, 2.0), self.rng.random() < 0.5
-        while wanted != _STARTING and process.poll() is None and wanted not in self._phases():
-            time.sleep(0.02)
+        moment, alone = self.rng.uniform(0.0, self.seconds[command]), self.rng.random() < 0.5
         with suppress(subprocess.TimeoutExpired):
             process.wait(moment)
-        struck = (self._phases() or [_STARTING])[-1] if process.poll() is None else _ENDED
+        self.killed += process.poll() is None
         if alone:
             process.send_signal(signal.SIGKILL)
             time.sleep(self.rng.uniform(0.0, 1.0))
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        self.struck[struck] += 1
         self.check_whole(root)
         how = "driver alone" if alone else "all processes"
-        return f"{self.killed} {root.name}: {command}, {struck}, {how}, {len(digests(root))} of {len(self.whole)} runs there"
-
-    def _phases(self) -> list[str]:
-        return self._marks.read_text().splitlines()
+        return f"{self.killed} {root.name}: {command} after {moment:.1f} s, {how}, {len(digests(root))} of {len(self.whole)} runs"
 
     def check_whole(self, root: Path) -> None:
         """Check that files with their final name are complete."""
@@ -153,8 +134,6 @@ def soak(kills: int, seed: int, seconds: float) -> list[str]:
                     print(soaked.kill("report", root), flush=True)
             soaked.finish("report", root)
             soaked.check_reported(root)
-        for phase, count in soaked.struck.most_common():
-            print(f"{phase}: {count}")
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         print(f"{soaked.killed} kills, {roots} directories finished, {len(soaked.faults)} faults")
         print(f"{used.ru_utime + used.ru_stime:.0f} s of CPU, without what was killed before its parent had waited for it")

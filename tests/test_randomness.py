@@ -65,12 +65,6 @@ class TestStream:
                 interleaved[purpose].append(other.stream(purpose).random_sample())
         assert interleaved == by_purpose
 
-    def test_an_aliased_name_draws_the_next_uniform(self) -> None:
-        key = run_key(1)
-        stream = Stream(key)
-        drawn = [stream.random_sample(), stream.random(), stream.rand()]
-        assert drawn == [keyed_uniform(key, i) for i in range(3)]
-
     @pytest.mark.parametrize(
         ("method", "arguments", "expected"),
         [
@@ -116,13 +110,6 @@ class TestStream:
         drawn = [stream.choice([10, 20, 30], p=[0.2, 0.5, 0.3]) for _ in range(10_000)]
         observed = [drawn.count(value) for value in (10, 20, 30)]
         assert stats.chisquare(observed, [2000, 5000, 3000]).pvalue > 1e-4
-
-    def test_choice_without_probabilities_is_uniform_over_a_range_or_a_list(self) -> None:
-        stream = Stream(run_key(9))
-        of_range = [stream.choice(4) for _ in range(4000)]
-        of_list = [stream.choice([7, 8]) for _ in range(4000)]
-        assert stats.chisquare([of_range.count(value) for value in range(4)]).pvalue > 1e-4
-        assert stats.chisquare([of_list.count(value) for value in (7, 8)]).pvalue > 1e-4
 
     def test_choice_falls_to_the_last_item_when_probabilities_sum_to_less_than_one(self) -> None:
         stream = Stream(run_key(10))
@@ -176,11 +163,6 @@ class TestIndependence:
     def test_streams_of_different_clients(self) -> None:
         key = class_key(42, "closed")
         self.assert_independent(first_draws(key, self.DRAWS, client=0), first_draws(key, self.DRAWS, client=1))
-
-    def test_no_two_transactions_of_any_clients_share_a_stream(self) -> None:
-        key = class_key(42, "closed")
-        draws = [draw for client in range(40) for draw in first_draws(key, 40, client=client)]
-        assert len(set(draws)) == 40 * 40
 
     @pytest.mark.parametrize("lag", [1, 8, 64])
     def test_successive_draws_of_one_stream(self, lag: int) -> None:

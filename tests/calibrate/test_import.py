@@ -104,15 +104,6 @@ class TestOtherWriters:
         assert made.start_ms <= TIMES[25]
         assert "metadata_changes" not in made.tree["workload"]
 
-    def test_statistics_and_keys_of_version_3_do_no_harm(self) -> None:
-        later = {
-            "format-version": 3,
-            "next-row-id": 7,
-            "partition-statistics": [{"snapshot-id": 3, "statistics-path": "s3://nowhere/p.parquet", "file-size-in-bytes": 1}],
-            "encryption-keys": [{"key-id": "k", "encrypted-key-metadata": "AAAA"}],
-        }
-        assert len(imported(metadata_document(TIMES, **later)).classes[0].commits) == 40
-
     def test_a_table_of_two_libraries_has_a_class_for_each(self) -> None:
         """PyIceberg names nothing; releases of the Java library before they named themselves are not taken for it."""
 
@@ -511,9 +502,3 @@ def test_reports_that_are_broken_are_refused_with_a_sentence(content: bytes, tmp
     (tmp_path / "reports.jsonl").write_bytes(content)
     with pytest.raises(InputError):
         read_reports(tmp_path / "reports.jsonl")
-
-
-def test_metadata_that_unpacks_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("endive.calibrate.table_history._MOST_BYTES", 10_000)
-    with pytest.raises(InputError, match=r"t\.json: unpacks to more than"):
-        parse_metadata(gzip.compress(b" " * 20_000), "t.json")

@@ -13,7 +13,6 @@ from endive.storage import (
     MANIFEST_LIST,
     TABLE_METADATA,
     ConditionalLatency,
-    ExponentialLatency,
     FixedLatency,
     LognormalLatency,
     ProfiledProvider,
@@ -80,44 +79,6 @@ class TestBuiltinProviders:
         assert result.data_size_bytes == 8192
         assert result.latency_ms >= provider.min_latency_ms
 
-    def test_no_latency_is_below_the_floor(self, profile_set: str, name: str) -> None:
-        provider = provider_of(profile_set, name)
-        drawn: list[float] = []
-        for _ in range(200):
-            drawn += (provider.read_ms(MANIFEST_FILE, 100), provider.write_ms(MANIFEST_FILE, 100))
-            outcomes = [provider.cas_ms(CATALOG, 0, 100), provider.compaction_ms(CATALOG, 0, 100)]
-            if provider.supports_append:
-                outcomes.append(provider.append_ms(CATALOG, 0, 100))
-            drawn += [ms for outcome in outcomes for ms in (outcome.success_ms, outcome.failure_ms)]
-        assert min(drawn) >= PUBLISHED[profile_set][name].floor_ms
-
-    def test_it_takes_a_plain_random_state(self, profile_set: str, name: str) -> None:
-        rng, same = np.random.RandomState(5), np.random.RandomState(5)
-        provider = provider_of(profile_set, name, rng)
-        profile = provider.profile
-        assert profile.cas is not None
-        slowest = max(same.random_sample() for _ in range(3))
-        distribution = profile.reads["*"]
-        if isinstance(distribution, SizeBasedLatency):
-            distribution = distribution.with_size(8192)
-        assert provider.slowest_read_ms(MANIFEST_LIST, 8192, 3) == distribution.at(slowest)
-        assert provider.cas_ms(CATALOG, 0, 100).success_ms == profile.cas.at(same.random_sample())
-
-
-def test_s3_standard_has_no_append() -> None:
-    with pytest.raises(UnsupportedOperationError, match=r"s3.*append"):
-        finish(create_provider("s3", Stream(KEY)).append(CATALOG, 0, 100))
-    with pytest.raises(UnsupportedOperationError, match=r"s3.*append"):
-        create_provider("s3", Stream(KEY)).append_ms(CATALOG, 0, 100)
-
-
-def test_s3_express_appends_only_at_an_offset() -> None:
-    provider = create_provider("s3x", Stream(KEY))
-    with pytest.raises(UnsupportedOperationError, match=r"s3x.*tail append"):
-        finish(provider.tail_append(CATALOG, 100))
-    _, result = finish(provider.append(CATALOG, 0, 100))
-    assert result.success
-
 
 def profile_with(**changes: object) -> StorageProfile:
     values: dict[str, object] = {
@@ -140,14 +101,6 @@ class TestProfiledProvider:
             u = keyed_uniform(KEY, index)
             assert provider.cas_ms(CATALOG, index, 100) == ConditionalLatency(success.at(u), failure.at(u))
         assert stream.draws == 20
-
-    def test_both_answers_of_an_append_come_from_one_uniform(self) -> None:
-        success, failure = ExponentialLatency(20.0), ExponentialLatency(2000.0)
-        stream = Stream(KEY)
-        provider = ProfiledProvider(profile_with(append=success, failed_append=failure), stream)
-        u = keyed_uniform(KEY, 0)
-        assert provider.append_ms(CATALOG, 0, 100) == ConditionalLatency(success.at(u), failure.at(u))
-        assert stream.draws == 1
 
     def test_without_a_distribution_of_its_own_a_failure_takes_as_long_as_a_success(self) -> None:
         provider = ProfiledProvider(profile_with(append=UniformLatency(5.0, 9.0)), Stream(KEY))

@@ -6,7 +6,6 @@ import pytest
 
 from endive.catalog import CatalogSnapshot, TableMetadata
 from endive.transaction import (
-    OPERATIONS,
     ConflictCost,
     FastAppendTransaction,
     MergeAppendTransaction,
@@ -30,21 +29,6 @@ def overwrite(*tables: int, partitions: dict[int, frozenset[int]] | None = None)
 # -- costs ------------------------------------------------------------------------------------------------------------------------
 
 
-def test_operations_are_known_by_their_names() -> None:
-    assert {name: cls.__name__ for name, cls in OPERATIONS.items()} == {
-        "fast_append": "FastAppendTransaction",
-        "merge_append": "MergeAppendTransaction",
-        "validated_overwrite": "ValidatedOverwriteTransaction",
-        "read_only": "ReadOnlyTransaction",
-        "overwrite": "OverwriteTransaction",
-        "row_delta": "RowDeltaTransaction",
-        "rewrite_files": "RewriteFilesTransaction",
-        "replace_partitions": "ReplacePartitionsTransaction",
-        "delete": "DeleteTransaction",
-        "expire_snapshots": "ExpireSnapshotsTransaction",
-    }
-
-
 @pytest.mark.parametrize("cls", WRITING)
 @pytest.mark.parametrize("tables", [1, 3])
 def test_an_attempt_reads_a_list_writes_a_manifest_and_a_list_for_each_table(cls: type[Transaction], tables: int) -> None:
@@ -59,12 +43,6 @@ def test_with_appended_lists_an_attempt_writes_no_list(cls: type[Transaction], t
     txn = cls(1, 0.0, 10.0, frozenset(range(tables)))
     expected = ConflictCost(manifest_list_reads=tables, manifest_file_writes=tables)
     assert txn.get_per_attempt_cost(ml_append_mode=True) == expected
-
-
-@pytest.mark.parametrize("behind", [1, 7])
-@pytest.mark.parametrize("ml_append_mode", [False, True])
-def test_a_fast_append_pays_nothing_on_top_of_an_attempt(behind: int, ml_append_mode: bool) -> None:
-    assert FastAppendTransaction(1, 0.0, 10.0, frozenset({0})).get_conflict_cost(behind, ml_append_mode) == ConflictCost()
 
 
 @pytest.mark.parametrize(("behind", "per_commit", "manifests"), [(1, 1.5, 1), (2, 1.5, 3), (5, 1.5, 7), (3, 2.0, 6), (4, 0.2, 0)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
 from typing import Any
 
@@ -184,10 +183,6 @@ class TestTrace:
         assert list(named["t_runtime"]) == [20.0, 1.5, 2_000.0]
         assert [list(tables) for tables in named["tables_written"]] == [[1], [0], []]
 
-    def test_both_engines_agree_on_it(self, path: Path) -> None:
-        reference, compiled = (frame_of(engine, self.tree(path)) for engine in ENGINES)
-        assert reference.equals(compiled)
-
     def test_a_parquet_file_is_the_same(self, path: Path, tmp_path: Path) -> None:
         table = pa.table(
             {
@@ -260,17 +255,6 @@ class TestTrace:
         answer = problems(f"[workload.w]\ntrace = '{path}'", over=_RUN)["workload.w.trace"]
         assert message in answer
         assert len(answer) < 1_500
-
-    def test_more_rows_than_memory_holds_are_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("endive.input_files.available_bytes", lambda: 2**20)
-        path = tmp_path / "trace.csv"
-        path.write_text("time_ms\n" + "0\n" * 2_000)
-        answer = problems(f"[workload.w]\ntrace = '{path}'", over=_RUN)["workload.w.trace"]
-        assert "rows or more, which need about" in answer
-
-    def test_a_pipe_is_not_waited_for(self, tmp_path: Path) -> None:
-        os.mkfifo(tmp_path / "trace.csv")
-        assert "is not a file" in problems(f"[workload.w]\ntrace = '{tmp_path / 'trace.csv'}'", over=_RUN)["workload.w.trace"]
 
     def test_a_file_that_is_missing_or_of_another_kind(self, tmp_path: Path) -> None:
         assert "no such file" in problems("[workload.w]\ntrace = 'none.csv'", over=_RUN)["workload.w.trace"]

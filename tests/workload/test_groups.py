@@ -135,21 +135,6 @@ class TestTransactionsOfGroups:
         expected = [500 * size for size in group_sizes(10, 3, "longtail")]
         assert stats.chisquare([hits[group] for group in range(3)], expected).pvalue > 1e-4
 
-    @pytest.mark.parametrize("count", [2, 4, 6])
-    def test_the_write_fraction_is_the_same_whatever_the_number_of_groups(self, count: int) -> None:
-        for n_groups in (1, 2):
-            config = WorkloadConfig(
-                FixedLatency(10.0),
-                FixedLatency(1.0),
-                num_tables=12,
-                partitions_per_table=(1,) * 12,
-                tables_per_txn=count,
-                table_selector=UniformTableSelector(0.5),
-                table_groups=assign_groups(12, n_groups, "uniform", 1),
-            )
-            _, txn = next(Workload(config, 1).generate())
-            assert (len(txn.tables_read), len(txn.tables_written)) == (count, count // 2)
-
 
 @pytest.mark.parametrize("sizes", ["uniform", "longtail"])
 def test_the_most_groups_are_made_at_once(sizes: GroupSizes, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,12 +120,6 @@ class TestAnySelector:
         assert rng.draws == 5
 
     @pytest.mark.parametrize("selector", SELECTORS)
-    def test_a_plain_random_state_will_do(self, selector: Selector) -> None:
-        one, other = (selector.select(3, 9, np.random.RandomState(5)) for _ in range(2))
-        assert one == other
-        assert len(one[0]) == 3
-
-    @pytest.mark.parametrize("selector", SELECTORS)
     def test_a_larger_number_keeps_the_earlier_picks(self, selector: Selector) -> None:
         smaller, larger = (selector.select(n, 20, Stream(run_key(6)))[0] for n in (3, 7))
         assert smaller < larger
