@@ -50,7 +50,7 @@ def call(*arguments: str, cwd: Path, file_limit_bytes: int | None = None) -> sub
             resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit_bytes, file_limit_bytes))
 
     return subprocess.run(
-        [*ENDIVE, *arguments], cwd=cwd, env=environment(), capture_output=True, text=True, preexec_fn=limit, timeout=60
+        [*ENDIVE, *arguments], cwd=cwd, env=environment(), capture_output=True, text=True, preexec_fn=limit, timeout=300
     )
 
 

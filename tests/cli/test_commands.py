@@ -204,5 +204,5 @@ def test_completion_knows_the_commands(here: Path) -> None:
         "COMP_CWORD": "1",
     }
     code = "import sys; sys.argv[0] = 'endive'; from endive.main import cli; cli()"
-    done = subprocess.run([ENDIVE[0], "-c", code], cwd=here, env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([ENDIVE[0], "-c", code], cwd=here, env=env, capture_output=True, text=True, timeout=300)
     assert done.stdout.split() == ["validate"]

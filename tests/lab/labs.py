@@ -15,6 +15,8 @@ from pyiceberg.table import Table
 
 from endive.lab.open_lab import BUCKET, Lab
 
+PATIENCE_S = 120.0
+"""Longest wait for another thread or process; it only ends a test that would hang."""
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "name": ["x", "y", "z"]})
 
 

@@ -29,7 +29,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 from endive.lab.open_lab import BUCKET, Lab
-from tests.lab.labs import ROWS, make_table, rest_catalog
+from tests.lab.labs import PATIENCE_S, ROWS, make_table, rest_catalog
 
 
 def post(lab: Lab, path: str, body: Any, **headers: str) -> tuple[int, Any]:
@@ -39,7 +39,7 @@ def post(lab: Lab, path: str, body: Any, **headers: str) -> tuple[int, Any]:
     for name, value in {"Authorization": f"Bearer {lab.token}", **headers}.items():
         request.add_header(name.replace("_", "-"), value)
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             text = answer.read()
             return answer.status, json.loads(text) if text else None
     except urllib.error.HTTPError as error:
@@ -291,7 +291,7 @@ class TestErrors:
 
     def test_a_large_request_is_rejected(self, lab: Lab) -> None:
         address = urlsplit(lab.catalog_url)
-        connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
+        connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=PATIENCE_S)
         connection.putrequest("POST", "/v1/namespaces")
         connection.putheader("Authorization", f"Bearer {lab.token}")
         connection.putheader("Content-Length", str(2**24 + 1))

@@ -16,6 +16,7 @@ import pytest
 
 from endive.calibrate.measurements import read_reports
 from tests.cli import invoke
+from tests.lab.labs import PATIENCE_S
 
 JOB = """
     import os, sys
@@ -41,7 +42,7 @@ def script(folder: Path, text: str) -> list[str]:
     return [sys.executable, str(path)]
 
 
-def lab(folder: Path, *words: str, command: list[str], timeout: float = 60.0) -> subprocess.CompletedProcess[str]:
+def lab(folder: Path, *words: str, command: list[str], timeout: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
     """Run ``endive lab`` in a process of its own."""
     call = [sys.executable, "-m", "endive", "lab", *words, "-o", str(folder / "lab"), "--", *command]
     return subprocess.run(call, capture_output=True, text=True, timeout=timeout, cwd=folder, check=False)
@@ -101,7 +102,7 @@ class TestEnd:
         lines = [running.stdout.readline() for _ in range(5)]
         assert any(line.startswith("export AWS_ENDPOINT_URL=http://127.0.0.1:") for line in lines)
         running.send_signal(signal.SIGINT)
-        _, errors = running.communicate(timeout=20)
+        _, errors = running.communicate(timeout=PATIENCE_S)
         assert (running.returncode, "Traceback" in errors) == (0, False)
         assert (tmp_path / "lab" / "requests.parquet").is_file()
 
@@ -114,12 +115,12 @@ class TestEnd:
         call = [sys.executable, "-m", "endive", "lab", "-o", str(tmp_path / "lab"), "--", *command]
         running = subprocess.Popen(call, stderr=subprocess.PIPE, cwd=tmp_path)
         file = tmp_path / "pid"
-        for _ in range(400):
+        for _ in range(2_400):
             if file.exists() and file.read_text():
                 break
             time.sleep(0.05)
         running.terminate()
-        running.communicate(timeout=20)
+        running.communicate(timeout=PATIENCE_S)
         status = Path("/proc", file.read_text(), "stat")
         assert not status.exists() or ") Z " in status.read_text()
 

@@ -166,7 +166,7 @@ class TestLostResponses:
 
 class TestSlowResponses:
     def test_a_write_takes_effect_long_before_its_response(self) -> None:
-        given = document_with(failures={"slow_response": 1.0, "slow_response_ms": 400.0}, storage=INSTANT)
+        given = document_with(failures={"slow_response": 1.0, "slow_response_ms": 1_500.0}, storage=INSTANT)
         with open_lab(LabSettings(given)) as lab, ThreadPoolExecutor(1) as pool:
             writing = pool.submit(obstore.put, obstore_store(lab), "a", b"x")
             while lab.store.find(BUCKET, "a") is None and not writing.done():
@@ -176,7 +176,7 @@ class TestSlowResponses:
             requests = lab.recording.requests()
         assert was_waiting
         assert [each.event.outcome for each in requests] == ["ok"]
-        assert requests[0].end_ms - requests[0].time_ms >= 400.0
+        assert requests[0].end_ms - requests[0].time_ms >= 1_500.0
 
     def test_their_share_is_that_of_the_configuration(self) -> None:
         draws = Draws(document_with(failures={"slow_response": 0.2, "slow_response_ms": "30s"}))
@@ -191,7 +191,7 @@ class TestSlowResponses:
 
 class TestQueue:
     def test_a_full_queue_rejects_requests(self) -> None:
-        service = replace(SERVICE, load=FixedLatency(150.0), workers=1, queue_limit=1)
+        service = replace(SERVICE, load=FixedLatency(1_000.0), workers=1, queue_limit=1)
         with open_lab(lab_with(service=service)) as lab:
             catalogs = [rest_catalog(lab) for _ in range(4)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 
 from endive.lab.exchange import CATALOG, LOOPBACK, Event, Exchange, Reply, Request, listen, serve_in_thread
+from tests.lab.labs import PATIENCE_S
 
 
 class LostResponses:
@@ -28,7 +29,7 @@ def connect(server: socket.socket, port: int = 0) -> socket.socket:
     client.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     client.bind((LOOPBACK, port))
     client.connect(server.getsockname())
-    client.settimeout(10.0)
+    client.settimeout(PATIENCE_S)
     return client
 
 

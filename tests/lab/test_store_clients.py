@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from endive.lab.open_lab import BUCKET, Lab, LabSettings, open_lab
-from tests.lab.labs import obstore_store, s3_client
+from tests.lab.labs import PATIENCE_S, obstore_store, s3_client
 
 
 def status_of(error: pytest.ExceptionInfo[ClientError]) -> int:
@@ -121,7 +121,7 @@ class TestObstore:
 def raw_request(lab: Lab, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None) -> tuple[int, bytes]:
     """Send a request with the access key of the lab, whatever a client library thinks of it."""
     address = urlsplit(lab.store_url)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=PATIENCE_S)
     try:
         given = {"Authorization": f"AWS4-HMAC-SHA256 Credential={lab.access_key}/x, Signature=y", **(headers or {})}
         connection.request(method, path, body, given)
@@ -171,7 +171,7 @@ class TestSecurity:
     def test_memory_of_requests_in_flight_is_bounded(self) -> None:
         with open_lab(LabSettings(memory_bytes=1000)) as lab:
             head = f"Authorization: AWS4-HMAC-SHA256 Credential={lab.access_key}/x\r\nContent-Length: 800\r\n\r\n"
-            with socket.create_connection(("127.0.0.1", urlsplit(lab.store_url).port or 0), timeout=10) as waiting:
+            with socket.create_connection(("127.0.0.1", urlsplit(lab.store_url).port or 0), timeout=PATIENCE_S) as waiting:
                 waiting.sendall(f"PUT /lab/a HTTP/1.1\r\nHost: x\r\n{head}".encode() + bytes(799))
                 statuses = [raw_request(lab, "PUT", "/lab/b", bytes(300))[0] for _ in range(50)]
                 assert 503 in statuses

@@ -130,6 +130,23 @@ def visit(browser: Browser, report: Path) -> Iterator[Visit]:
     page.close()
 
 
+_OVERLAPS = """() => [...document.querySelectorAll('section.figure')].flatMap(section =>
+    [...section.querySelectorAll('.charts svg')].filter(drawing => drawing.checkVisibility()).flatMap(drawing => {
+        const paper = drawing.getBoundingClientRect();
+        const texts = [...drawing.querySelectorAll('text')].filter(text => text.textContent.trim()
+            && getComputedStyle(text).opacity > 0 && text.getAttribute('fill') !== 'transparent');
+        const boxes = texts.map(text => [text.textContent, text.getBoundingClientRect()]);
+        const found = boxes.filter(([, box]) => box.left < paper.left - 1 || box.right > paper.right + 1 || box.top < paper.top - 1
+            || box.bottom > paper.bottom + 1).map(([text]) => `${section.id}: ${text} is cut`);
+        boxes.forEach(([one, a], place) => boxes.slice(place + 1).forEach(([other, b]) => {
+            const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+            const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+            if (across > 2 && down > 4) found.push(`${section.id}: ${one} lies on ${other}`);
+        }));
+        return found;
+    }))"""
+
+
 @pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
 @pytest.mark.parametrize("which", ["report", "every_kind"])
 def test_it_is_drawn_without_errors_and_without_a_network(
@@ -153,6 +170,7 @@ def test_it_is_drawn_without_errors_and_without_a_network(
         assert section.locator(".charts svg [role='graphics-symbol'] path, .charts svg path[aria-roledescription]").count() > 0
     wide = visit.page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
     assert wide[0] <= wide[1], "the page must not scroll sideways"
+    assert visit.page.evaluate(_OVERLAPS) == [], "no text is cut off or overlaps"
     context.close()
 
 
@@ -264,33 +282,6 @@ def test_nothing_can_be_evaluated_in_the_page(browser: Browser, report: Path) ->
     visit.page.wait_for_function("window.tried")
     assert visit.page.evaluate("[window.evaluated, window.refused, window.injected]") == [None, True, None]
     assert any("Content Security Policy" in error for error in visit.errors)
-    visit.page.close()
-
-
-_OVERLAPS = """() => [...document.querySelectorAll('section.figure')].flatMap(section =>
-    [...section.querySelectorAll('.charts svg')].filter(drawing => drawing.checkVisibility()).flatMap(drawing => {
-        const paper = drawing.getBoundingClientRect();
-        const texts = [...drawing.querySelectorAll('text')].filter(text => text.textContent.trim()
-            && getComputedStyle(text).opacity > 0 && text.getAttribute('fill') !== 'transparent');
-        const boxes = texts.map(text => [text.textContent, text.getBoundingClientRect()]);
-        const found = boxes.filter(([, box]) => box.left < paper.left - 1 || box.right > paper.right + 1 || box.top < paper.top - 1
-            || box.bottom > paper.bottom + 1).map(([text]) => `${section.id}: ${text} is cut`);
-        boxes.forEach(([one, a], place) => boxes.slice(place + 1).forEach(([other, b]) => {
-            const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
-            const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
-            if (across > 2 && down > 4) found.push(`${section.id}: ${one} lies on ${other}`);
-        }));
-        return found;
-    }))"""
-
-
-@pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
-@pytest.mark.parametrize("which", ["report", "every_kind"])
-def test_no_text_is_cut_off_or_overlaps(
-    browser: Browser, which: str, viewport: ViewportSize, request: pytest.FixtureRequest
-) -> None:
-    visit = Visit(browser.new_page(viewport=viewport), request.getfixturevalue(which))
-    assert visit.page.evaluate(_OVERLAPS) == []
     visit.page.close()
 
 
