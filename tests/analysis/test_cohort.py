@@ -82,12 +82,6 @@ def test_littles_law_is_an_identity(visits: list[tuple[float, float]]) -> None:
     assert parts.sum() * 10.0 == pytest.approx(float((end - entry).sum()), abs=1e-6)
 
 
-def test_a_reader_enters_when_it_is_done() -> None:
-    yes, no = np.array([True]), np.array([False])
-    rows = Transactions.of_rows(np.array([-1.0]), np.array([3.0]), np.array([4.0]), np.array([7.0]), yes, no)
-    assert (rows.entry_ms.tolist(), rows.end_ms.tolist()) == ([7.0], [7.0])
-
-
 def test_a_reader_enters_when_it_is_done_and_a_writer_at_the_very_start_where_it_began() -> None:
     rows = Transactions.of_rows(
         t_commit_start=np.array([-1.0, 0.0]),

@@ -82,11 +82,6 @@ def test_invalid_values_are_reported(text: str, message: str) -> None:
     assert message in str(error.value)
 
 
-def test_a_part_of_a_has_no_unit_but_percent() -> None:
-    with pytest.raises(ConfigError, match="cannot have the unit '/s'; allowed: %"):
-        parse("throughput < 5/s of A", relative=True)
-
-
 def test_an_unknown_metric_lists_short_names_and_the_page_of_all_metrics() -> None:
     with pytest.raises(
         ConfigError, match=r"unknown metric 'nonsense'; metrics include success, .*p99, .*\. See docs/explanation/"

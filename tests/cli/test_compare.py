@@ -159,15 +159,12 @@ def test_few_seeds_are_warned_of(config: Path) -> None:
     ("condition", "code", "words"),
     [
         ("success < 1%", 0, r"PASS: success is [\d.]+% \([\d.–]+%\), not below 1%\."),
-        ("success <= 100%", 3, r"FAIL: success is [\d.]+% \([\d.–]+%\), at or below 100%\..*"),
-        ("p99(ingest) > 1ms", 3, r"FAIL: p99\(ingest\) is .+, above 1ms\."),
         (
             "throughput(ingest) < 50% of A",
             0,
             r"PASS: throughput\(ingest\) is [\d.]+% of the baseline \([\d.–]+%\), not below 50%\.",
         ),
         ("p50 < 90% of A", 3, r"FAIL: p50 is [\d.]+% of the baseline \([\d.–]+%\), below 90%\."),
-        ("retries(merge, merge_append) > 1000", 0, r"PASS: retries\(merge, merge_append\) is .+, not above 1000\."),
     ],
 )
 def test_conditions_on_b_decide_the_exit_code(config: Path, condition: str, code: int, words: str) -> None:

@@ -179,7 +179,8 @@ def run_program(program: str, folder: Path) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def test_a_kernel_that_refers_to_a_missing_symbol_is_compiled_anew(folder: Path) -> None:
+@pytest.mark.slow
+def test_a_kernel_that_refers_to_a_missing_symbol_is_compiled_again(folder: Path) -> None:
     """Calling it would end the process."""
     code, output, errors = run_program(UNRESOLVED + RUN, folder)
     assert (code, output.split()[1:], errors) == (0, ["True"], "")

@@ -9,8 +9,6 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from endive.analysis.order_statistics import SortedValues
-from endive.analysis.percentiles import quantile
 from endive.analysis.run_curves import SLOWER
 from endive.analysis.warmup import TIME_BINS
 from endive.report.study_data import find_place
@@ -74,16 +72,3 @@ def test_commits_over_time_are_counted_in_equal_bins_of_the_whole_run(measured: 
         assert row.commits_per_s == pytest.approx(np.mean(counts) / seconds)
         assert row.commits_per_s_hw == pytest.approx(half_width(np.array(counts) / seconds))
     assert table.commits_per_s.sum() > 0
-
-
-def test_shares_reach_from_all_to_one_in_ten_thousand() -> None:
-    assert (SLOWER[0], SLOWER[-1]) == (1.0, 1e-4)
-    assert list(SLOWER) == sorted(set(SLOWER), reverse=True)
-
-
-@pytest.mark.parametrize("count", [1, 2, 7, 1000])
-def test_quantiles_are_those_of_numpy(count: int) -> None:
-    values = np.sort(np.random.default_rng(count).lognormal(size=count))
-    shares = [0.0, 0.1, 0.5, 0.95, 0.999, 1.0]
-    found = [quantile(SortedValues(values), share) for share in shares]
-    assert np.allclose(found, np.quantile(values, shares), rtol=1e-14)

@@ -13,7 +13,6 @@ from endive.runs.execute import prepare_run, run_experiment
 from endive.storage.prices import Prices, StorePrices, list_prices
 from endive.studies.measure import MetricsOptions, RunFile, measure_file, measure_one
 from endive.studies.request_cost import (
-    KINDS,
     Basis,
     basis_of,
     basis_of_document,
@@ -162,10 +161,6 @@ def test_metrics_of_a_run_have_the_cost_that_is_printed(tmp_path: Path) -> None:
     assert [row["cost_per_month"] for row in stored] == [row["cost_per_month"] for row in measured.rows]
 
 
-def test_where_nothing_commits_there_is_no_cost_of_a_commit() -> None:
-    assert cost_of([{**ROW, "committed": 0}], basis(), PRICES) is None
-
-
 def test_a_service_is_paid_by_the_request() -> None:
     cost = cost_of([ROW], basis(catalog=None, service=True), PRICES)
     assert cost is not None
@@ -230,13 +225,3 @@ def test_the_basis_of_a_configuration_and_of_its_parameters_are_the_same(tmp_pat
     assert found.kept_handles == {"a"}
     assert basis_of(flat_service, ["a", "b"]) == found
     assert basis_of(flat, ["a", "b"]) == basis_of_document(check_document(tree, "test", tmp_path, {}))
-
-
-def test_list_prices_say_where_they_come_from() -> None:
-    assert {"s3", "s3x", "gcp"} <= set(list_prices().stores)
-    for store in list_prices().stores.values():
-        assert store.source.startswith("https://")
-        assert store.date
-        assert store.region
-        assert store.get < store.put
-    assert len(KINDS) == 6
