@@ -22,7 +22,10 @@ def text_of(notebook: Any) -> list[str]:
 
 @pytest.mark.xdist_group("spark")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, id=path.stem, marks=[] if path.stem == "ten_minutes" else [pytest.mark.slow]) for path in NOTEBOOKS],
+)
 def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
     stored = text_of(nbformat.reads(path.read_text(encoding="utf-8"), as_version=4))  # type: ignore[no-untyped-call]
     found = text_of(TOOLS["run_notebook"](path, tmp_path))

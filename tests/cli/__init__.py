@@ -19,6 +19,26 @@ _POWER = re.compile(r"\de[+-]\d\d")
 ENDIVE = [sys.executable, "-m", "endive"]
 
 
+def appends(duration_ms: str, *, retry: int, rate: float, provider: str = "s3", runtime: str = "mean = 500, sigma = 0.5") -> str:
+    """Return a configuration of appends on the reference engine, to which further tables can be added."""
+    return f"""
+[simulation]
+duration_ms = {duration_ms}
+engine = "reference"
+
+[storage]
+provider = "{provider}"
+
+[transaction]
+retry = {retry}
+runtime = {{ {runtime} }}
+
+[workload.ingest]
+rate = {rate}
+operation = "fast_append"
+"""
+
+
 def invoke(*arguments: str) -> Result:
     """Run a command in this process. An uncaught exception is an error of the test, not an exit code."""
     result = CliRunner().invoke(app, list(arguments), prog_name="endive")

@@ -8,28 +8,9 @@ from typing import Any
 import pytest
 
 from endive.report.study_data import load_study
-from tests.cli import invoke, strict
+from tests.cli import appends, invoke, strict
 
-CONFIG = """
-[simulation]
-duration_ms = 60_000
-seed = 3
-engine = "reference"
-
-[experiment]
-label = "late"
-
-[storage]
-provider = "s3x"
-
-[transaction]
-retry = 3
-runtime = { mean = 500, sigma = 0.5 }
-
-[workload.ingest]
-rate = 4
-operation = "fast_append"
-"""
+CONFIG = appends("60_000\nseed = 3", retry=3, rate=4, provider="s3x") + '[experiment]\nlabel = "late"\n'
 LATE = """
 [workload.late]
 rate = 8

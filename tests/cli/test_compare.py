@@ -13,31 +13,19 @@ from scipy import stats
 
 from endive.config import load_document
 from endive.runs.execute import run_experiment
-from tests.cli import invoke, strict
+from tests.cli import appends, invoke, strict
 
-CONFIG = """
-[simulation]
-duration_ms = 30_000
-engine = "reference"
-
+CONFIG = (
+    appends("30_000", retry=4, rate=2)
+    + """
 [experiment]
 label = "mix"
-
-[storage]
-provider = "s3"
-
-[transaction]
-retry = 4
-runtime = { mean = 500, sigma = 0.5 }
-
-[workload.ingest]
-rate = 2
-operation = "fast_append"
 
 [workload.merge]
 rate = 1
 operation = "merge_append"
 """
+)
 
 
 @pytest.fixture

@@ -8,24 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli import files, invoke, strict
+from tests.cli import appends, files, invoke, strict
 
-CONFIG = """
-[simulation]
-duration_ms = 30_000
-engine = "reference"
-
-[storage]
-provider = "s3"
-
-[transaction]
-retry = 3
-runtime = { mean = 500, sigma = 0.5 }
-
-[workload.ingest]
-rate = 1
-operation = "fast_append"
-"""
+CONFIG = appends("30_000", retry=3, rate=1)
 QUESTION = ("--vary", "workload.ingest.rate", "--until", "success < 90%", "--tolerance", "50%", "--seeds", "3", "--max-seeds", "6")
 
 

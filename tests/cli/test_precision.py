@@ -3,35 +3,17 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import endive
-from tests.cli import invoke, strict
+from tests.cli import appends, invoke, strict
 
-CONFIG = """
-[simulation]
-duration_ms = 20_000
-engine = "reference"
-[experiment]
-label = "small"
-[storage]
-provider = "s3"
-[transaction]
-retry = 1
-runtime = { mean = 200, sigma = 0.5 }
-[workload.ingest]
-rate = 2
-operation = "fast_append"
-"""
-TREE: dict[str, Any] = {
-    "simulation": {"duration_ms": 20_000, "engine": "reference"},
-    "storage": {"provider": "s3"},
-    "transaction": {"retry": 1, "runtime": {"mean": 200, "sigma": 0.5}},
-    "workload": {"ingest": {"rate": 2, "operation": "fast_append"}},
-}
+CONFIG = appends("20_000", retry=1, rate=2, runtime="mean = 200, sigma = 0.5") + '[experiment]\nlabel = "small"\n'
+TREE = tomllib.loads(CONFIG)
 
 
 @pytest.fixture

@@ -8,25 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli import files, invoke, strict
+from tests.cli import appends, files, invoke, strict
 
-CONFIG = """
-[simulation]
-duration_ms = 60_000
-engine = "reference"
-
-[storage]
-provider = "s3"
-
-[transaction]
-retry = 2
-commit_path = "endive"
-runtime = { mean = 300, sigma = 0.3 }
-
-[workload.ingest]
-rate = 2.0
-operation = "fast_append"
-"""
+CONFIG = appends("60_000", retry=2, rate=2.0, runtime="mean = 300, sigma = 0.3")
 KEYS = ("workload.ingest.rate=0.2..8", "transaction.retry=1..4", "transaction.manifests_per_concurrent_commit=1..3")
 
 

@@ -11,29 +11,25 @@ import pytest
 
 from endive.config.load import load_document
 from endive.runs.identity import compute_experiment_hash
-from tests.cli import assert_fits, files, invoke, narrow_invoke, strict
+from tests.cli import appends, assert_fits, files, invoke, narrow_invoke, strict
 
-CONFIG = """
-[simulation]
-duration_ms = 60_000
-engine = "reference"
-
-[storage]
-provider = "s3"
-
-[transaction]
-retry = 1
-runtime = { mean = 500, sigma = 0.5 }
-
-[workload.ingest]
-rate = 2
-operation = "fast_append"
-
+CONFIG = (
+    appends("60_000", retry=1, rate=2)
+    + """
 [workload.compaction]
 periodic = { interval_ms = 6_000 }
 operation = "validated_overwrite"
 """
+)
 QUESTION = ("--for", "success(ingest)", "--subject-to", "success(compaction) >= 20%", "--quick", "--candidates", "6")
+
+
+def tune(folder: Path, text: str, *arguments: str) -> Any:
+    """Return the JSON output of a search with this configuration."""
+    (folder / "load.toml").write_text(text)
+    result = invoke("tune", str(folder / "load.toml"), *arguments, "-o", str(folder / "out"), "--json")
+    assert result.exit_code == 0, result.output
+    return strict(result.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -129,20 +125,8 @@ def test_people_read_sentences_and_a_table(asked: tuple[Path, Any, str]) -> None
 
 def test_another_place_to_begin_makes_other_candidates(asked: tuple[Path, Any, str]) -> None:
     folder, data, _ = asked
-    call = (
-        "tune",
-        str(folder / "load.toml"),
-        *QUESTION[:-1],
-        "1",
-        "--seed",
-        "7",
-        "--seeds",
-        "2",
-        "-o",
-        str(folder / "other"),
-        "--json",
-    )
-    other = strict(invoke(*call).stdout)
+    options = (*QUESTION[:-1], "1", "--seed", "7", "--seeds", "2", "-o", str(folder / "other"), "--json")
+    other = strict(invoke("tune", str(folder / "load.toml"), *options).stdout)
     same, different = ([each["candidates"][place]["settings"] for each in (data, other)] for place in (1, 2))
     assert same[0] == same[1]
     assert different[0] != different[1]
@@ -151,20 +135,7 @@ def test_another_place_to_begin_makes_other_candidates(asked: tuple[Path, Any, s
 def test_there_is_no_winner_if_retries_change_nothing(tmp_path: Path) -> None:
     """Arrivals are so far apart that no commits overlap: all settings are equal."""
     calm = CONFIG.partition("[workload.compaction]")[0].replace("rate = 2", "rate = 0.05").replace("60_000", "900_000")
-    (tmp_path / "calm.toml").write_text(calm)
-    call = (
-        "tune",
-        str(tmp_path / "calm.toml"),
-        "--for",
-        "p50",
-        "--quick",
-        "--candidates",
-        "3",
-        "-o",
-        str(tmp_path / "out"),
-        "--json",
-    )
-    data = strict(invoke(*call).stdout)
+    data = tune(tmp_path, calm, "--for", "p50", "--quick", "--candidates", "3")
     assert not data["clear"]
     assert data["answer"][0].startswith("No clear winner")
     assert data["paste"] == []
@@ -173,9 +144,7 @@ def test_there_is_no_winner_if_retries_change_nothing(tmp_path: Path) -> None:
 def test_a_goal_without_a_value_is_reported(tmp_path: Path) -> None:
     """Retries cannot help where every overlap of the table is a real conflict."""
     hopeless = CONFIG.replace("retry = 1", "retry = 1\nreal_conflict_probability = 1.0").replace("60_000", "180_000")
-    (tmp_path / "load.toml").write_text(hopeless)
-    question = ("--for", "p50(compaction)", "--quick", "--candidates", "2", "--seeds", "2")
-    data = strict(invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"), "--json").stdout)
+    data = tune(tmp_path, hopeless, "--for", "p50(compaction)", "--quick", "--candidates", "2", "--seeds", "2")
     assert not data["clear"]
     assert "No clear winner" in data["answer"][0]
     assert any("has no value in 2 of 2 seeds: too many transactions abort" in sentence for sentence in data["answer"])
@@ -186,36 +155,22 @@ def test_conditions_that_no_candidate_meets_are_no_advice(tmp_path: Path) -> Non
     question = ("--for", "p50(ingest)", "--subject-to", "throughput(ingest) >= 1000/s", "--quick", "--candidates", "2")
     done = invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"))
     assert "No candidate meets throughput(ingest) >= 1000/s. Search other ranges with --vary." in done.stdout
-    data = strict(invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"), "--json").stdout)
+    data = tune(tmp_path, CONFIG, *question)
     assert (data["best"], data["settings"], data["paste"], data["clear"]) == (None, None, [], False)
 
 
 def test_icebergs_defaults_are_recognized(tmp_path: Path) -> None:
-    (tmp_path / "load.toml").write_text(CONFIG.replace("retry = 1", 'retry_policy = "iceberg"'))
     question = ("--for", "success(ingest)", "--quick", "--candidates", "2", "--seeds", "2")
-    data = strict(invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"), "--json").stdout)
+    data = tune(tmp_path, CONFIG.replace("retry = 1", 'retry_policy = "iceberg"'), *question)
     assert data["today_is_iceberg"]
     assert "The current settings are Iceberg's defaults." in data["answer"]
     assert not any(sentence.startswith("Compared with Iceberg's defaults") for sentence in data["answer"])
 
 
 def test_keys_with_ranges_and_choices_are_searched_too(tmp_path: Path) -> None:
-    (tmp_path / "load.toml").write_text(CONFIG)
-    ranges = ("--vary", "workload.ingest.retry=5..9", "--vary", "storage.provider=s3,s3x")
-    extra = ("--vary", "workload.ingest.retry_backoff.max_ms=2s..4s")
-    base = (
-        "tune",
-        str(tmp_path / "load.toml"),
-        "--for",
-        "success",
-        "--quick",
-        "--seeds",
-        "2",
-        "-o",
-        str(tmp_path / "out"),
-        "--json",
-    )
-    data = strict(invoke(*base, *ranges, *extra, "--candidates", "4").stdout)
+    ranges = ("workload.ingest.retry=5..9", "storage.provider=s3,s3x", "workload.ingest.retry_backoff.max_ms=2s..4s")
+    vary = [text for each in ranges for text in ("--vary", each)]
+    data = tune(tmp_path, CONFIG, "--for", "success", "--quick", "--seeds", "2", *vary, "--candidates", "4")
     searched = [each["settings"] for each in data["candidates"][2:]]
     assert all(5 <= each["workload.ingest.retry"] <= 9 for each in searched)
     assert all(isinstance(each["workload.ingest.retry"], int) for each in searched)
@@ -225,10 +180,9 @@ def test_keys_with_ranges_and_choices_are_searched_too(tmp_path: Path) -> None:
 
 
 def test_classes_that_differ_are_reported_apart(tmp_path: Path) -> None:
-    (tmp_path / "load.toml").write_text(CONFIG)
     ranges = ("--vary", "workload.ingest.retry=5..9", "--candidates", "1", "--seeds", "2")
-    call = ("tune", str(tmp_path / "load.toml"), "--for", "success", "--quick", *ranges, "-o", str(tmp_path / "out"), "--json")
-    data = {each["name"]: each["settings"] for each in strict(invoke(*call).stdout)["last_comparison"]}
+    found = tune(tmp_path, CONFIG, "--for", "success", "--quick", *ranges)
+    data = {each["name"]: each["settings"] for each in found["last_comparison"]}
     assert "workload.ingest.retry = " in data["candidate 1"]
     assert "workload.compaction.retry = " in data["candidate 1"]
     assert ", multiplier = " in data["candidate 1"]
@@ -241,7 +195,7 @@ def test_a_condition_that_fails_today_is_reported_first(tmp_path: Path) -> None:
     refused = invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"))
     assert refused.exit_code == 2
     question = ("--for", "p50(ingest)", *question[2:])
-    data = strict(invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"), "--json").stdout)
+    data = tune(tmp_path, CONFIG, *question)
     assert data["clear"]
     assert data["answer"][0] == "The current settings do not meet success(ingest) >= 85%."
     assert data["answer"][1].startswith("Best time_to_commit_p50_ms(ingest) among candidates that do: ")
@@ -271,29 +225,19 @@ runtime = { mean = 300, sigma = 0.3 }
 
 def test_several_conditions_and_the_settings_to_paste(tmp_path: Path) -> None:
     """Appends of aligned writers lose races: fewer commits, or staggered ones, need fewer retries."""
-    (tmp_path / "flink.toml").write_text(FLINK)
-    goal = (
-        "--for",
-        "manifest_list_writes_per_txn",
-        "--subject-to",
-        "success(ingest) >= 99%",
-        "--subject-to",
-        "throughput >= 0.3/s",
-    )
-    call = ("tune", str(tmp_path / "flink.toml"), *goal, "--search", "interval", "--search", "phase")
-    data = strict(invoke(*call, "--candidates", "12", "--quick", "-o", str(tmp_path / "out"), "--json").stdout)
-    assert data["subject_to"] == ["success(ingest) >= 99%", "throughput >= 0.3/s"]
+    conditions = ["success(ingest) >= 99%", "throughput >= 0.3/s"]
+    goal = ["--for", "manifest_list_writes_per_txn", *(text for each in conditions for text in ("--subject-to", each))]
+    data = tune(tmp_path, FLINK, *goal, "--search", "interval", "--search", "phase", "--candidates", "12", "--quick")
+    assert data["subject_to"] == conditions
     assert data["settings"]["workload.ingest.phase"] == "staggered"
     assert data["settings"].get("workload.ingest.every_ms") != 60_000, "four commits every minute are less than 0.1/s"
     assert {"where": "scheduler, ingest", "text": data["paste"][0]["text"]} == data["paste"][0]
-    assert [sentence for sentence in data["answer"] if sentence.endswith(" is met.")] == [f"{each} is met." for each in goal[3::2]]
+    assert [sentence for sentence in data["answer"] if sentence.endswith(" is met.")] == [f"{each} is met." for each in conditions]
 
 
 def test_kinds_of_backoff_can_be_searched(tmp_path: Path) -> None:
-    (tmp_path / "load.toml").write_text(CONFIG)
     kinds = ("--vary", "workload.ingest.retry_backoff.kind=exponential,slots,aimd", "--candidates", "6", "--seeds", "2")
-    call = ("tune", str(tmp_path / "load.toml"), "--for", "p50(ingest)", "--quick", *kinds, "-o", str(tmp_path / "out"), "--json")
-    data = strict(invoke(*call).stdout)
+    data = tune(tmp_path, CONFIG, "--for", "p50(ingest)", "--quick", *kinds)
     found = {each["settings"]["workload.ingest.retry_backoff.kind"]: set(each["settings"]) for each in data["candidates"][2:8]}
     assert set(found) == {"exponential", "slots", "aimd"}
     assert "workload.ingest.retry_backoff.base_ms" not in found["slots"]
@@ -349,9 +293,8 @@ runtime = { median = "3s", sigma = 0.4 }
 
 def test_a_better_candidate_that_may_not_meet_the_condition_is_named(tmp_path: Path) -> None:
     """It was said not to differ significantly, although its freshness is a third of the current one."""
-    (tmp_path / "load.toml").write_text(INTERVAL)
     question = ("--for", "freshness_p95(ingest)", "--subject-to", "success(ingest) >= 99.9%", "--search", "interval", "--quick")
-    answer = strict(invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"), "--json").stdout)["answer"]
+    answer = tune(tmp_path, INTERVAL, *question)["answer"]
     assert answer[0] == (
         "No clear winner: no candidate that meets success(ingest) >= 99.9% improves freshness_p95_ms(ingest) significantly over "
         "the current settings."

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import pypdfium2
@@ -193,13 +193,19 @@ def test_operations_and_classes_are_filters(visit: Visit) -> None:
         assert (before, panels.count()) == (len(values) - 1, 1)
 
 
-def test_total_rows_are_chosen_first_where_there_are_some(browser: Browser, every_kind: Path) -> None:
-    """Otherwise totals and their parts would lie on top of each other."""
-    visit = Visit(browser.new_page(viewport=DESK), every_kind)
-    select = visit.page.locator("#lines").get_by_label("operation", exact=True)
+@pytest.fixture(scope="module")
+def kinds_visit(browser: Browser, every_kind: Path) -> Iterator[Visit]:
+    """Return the page with a figure of each kind, open on a desk."""
+    page = browser.new_page(viewport=DESK)
+    yield Visit(page, every_kind)
+    page.close()
+
+
+def test_total_rows_are_chosen_first(kinds_visit: Visit) -> None:
+    """Otherwise totals and their parts would overlap."""
+    select = kinds_visit.page.locator("#lines").get_by_label("operation", exact=True)
     assert select.input_value() == "all"
     assert select.locator("option").all_inner_texts() == ["all", "fast append"]
-    visit.page.close()
 
 
 def test_a_click_on_a_name_hides_it(visit: Visit) -> None:
@@ -332,14 +338,12 @@ def test_labels_of_times_do_not_overlap(browser: Browser, tmp_path: Path) -> Non
     visit.page.close()
 
 
-def test_charts_of_a_row_are_aligned(browser: Browser, every_kind: Path) -> None:
+def test_charts_of_a_row_are_aligned(kinds_visit: Visit) -> None:
     """Also where the name of one of them takes two lines."""
-    visit = Visit(browser.new_page(viewport=DESK), every_kind)
-    visit.page.locator("#lines h4").first.evaluate("name => { name.textContent = 'a name of many words '.repeat(9); }")
-    ends = visit.page.locator("#lines .charts svg").evaluate_all("all => all.map(one => one.getBoundingClientRect().bottom)")
+    kinds_visit.page.locator("#lines h4").first.evaluate("name => { name.textContent = 'a name of many words '.repeat(9); }")
+    ends = kinds_visit.page.locator("#lines .charts svg").evaluate_all("all => all.map(one => one.getBoundingClientRect().bottom)")
     assert len(ends) == 2
     assert abs(ends[0] - ends[1]) <= 1
-    visit.page.close()
 
 
 def test_printed_pages_are_whole(browser: Browser, report: Path, tmp_path: Path) -> None:
@@ -394,14 +398,15 @@ def assert_margins_are_empty(picture: Image.Image, number: int) -> None:
     assert bottom <= picture.height - _MARGIN, f"page {number}"
 
 
-@pytest.mark.parametrize("media", ["screen", "print"])
-def test_dark_mode_is_for_the_screen(browser: Browser, report: Path, media: Any) -> None:
+def test_dark_mode_is_for_the_screen(browser: Browser, report: Path) -> None:
     context = browser.new_context(viewport=DESK, color_scheme="dark")
     visit = Visit(context.new_page(), report)
-    visit.page.emulate_media(media=media, color_scheme="dark")
-    paper = visit.page.evaluate("getComputedStyle(document.body).backgroundColor")
-    ink = visit.page.evaluate("getComputedStyle(document.querySelector('#retries .charts svg text')).fill")
-    dark = sum(int(number) for number in re.findall(r"\d+", paper)[:3]) < 3 * 60
-    light_text = sum(int(number) for number in re.findall(r"\d+", ink)[:3]) > 3 * 180
-    assert (dark, light_text) == ((True, True) if media == "screen" else (False, False))
+    medias: tuple[Literal["screen", "print"], ...] = ("screen", "print")
+    for media in medias:
+        visit.page.emulate_media(media=media, color_scheme="dark")
+        paper = visit.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        ink = visit.page.evaluate("getComputedStyle(document.querySelector('#retries .charts svg text')).fill")
+        is_dark = sum(int(number) for number in re.findall(r"\d+", paper)[:3]) < 3 * 60
+        has_light_text = sum(int(number) for number in re.findall(r"\d+", ink)[:3]) > 3 * 180
+        assert (is_dark, has_light_text) == (media == "screen", media == "screen")
     context.close()
