@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 from endive.analysis.conditions import Condition
-from endive.analysis.estimates import Estimate, mean_estimate
-from endive.analysis.load_search import CONFIDENCE, Frontier, Point, Search, find_frontier
+from endive.analysis.estimates import CONFIDENCE, Estimate, mean_estimate, share_estimate
+from endive.analysis.load_search import Frontier, Point, Search, find_frontier
 
 BELOW_95 = Condition("success < 95%", "success_rate", "<", 0.95)
 ABOVE_2S = Condition("p99 > 2s", "time_to_commit_p99_ms", ">", 2000.0)
@@ -85,7 +86,7 @@ def test_noise_makes_the_interval_wider_or_costs_seeds(noise: float) -> None:
 
 def test_more_seeds_make_it_narrower() -> None:
     def width(max_seeds: int) -> float:
-        found = find_frontier(Noisy(falling, 0.05), BELOW_95, Search(10.0, 10.0, 500.0, tolerance=0.01, max_seeds=max_seeds))
+        found = find_frontier(Noisy(falling, 0.1), BELOW_95, Search(10.0, 10.0, 500.0, tolerance=0.01, max_seeds=max_seeds))
         assert found.low is not None
         assert found.high is not None
         assert not found.narrow
@@ -107,6 +108,24 @@ def test_a_cliff_is_somewhere_between_the_loads_on_both_sides_of_it() -> None:
     loads = sorted(point.load for point in found.points)
     assert found.low == max(load for load in loads if load < 70.0)
     assert found.high == min(load for load in loads if load > 70.0)
+
+
+@pytest.mark.parametrize("steepness", [3.0, 12.0])
+def test_the_interval_contains_the_crossing_of_a_curve_that_bends(steepness: float) -> None:
+    """A straight line from 99% to 50% crosses 95% far below the load at which the curve does."""
+    held = 0
+    for study in range(60):
+        draws = np.random.default_rng(study)
+        counts: dict[float, list[int]] = {}
+
+        def estimate(load: float, seeds: int, draws: np.random.Generator = draws, counts: Any = counts) -> Estimate:
+            drawn = counts.setdefault(load, [])
+            drawn += draws.binomial(47, falling(load, steepness=steepness), seeds - len(drawn)).tolist()
+            return share_estimate(drawn, [47] * seeds)
+
+        found = find_frontier(estimate, BELOW_95, Search(10.0, 10.0, 500.0, tolerance=0.3))
+        held += found.low is not None and found.high is not None and found.low <= 64.0 <= found.high
+    assert held >= 0.93 * 60
 
 
 def test_a_condition_that_never_holds_is_above_the_range() -> None:

@@ -13,7 +13,6 @@ from endive.analysis.conditions import Subject, parse_condition
 from endive.analysis.contrasts import paired_difference
 from endive.analysis.crossings import crossing
 from endive.analysis.estimates import Estimate, estimate_metric
-from endive.analysis.load_search import CONFIDENCE as FRONTIER_CONFIDENCE
 from endive.analysis.load_search import Search, find_frontier
 from endive.analysis.replication_rule import Width, add_seeds, measure_widths
 from endive.config.study import Precision, parse_precision
@@ -114,7 +113,7 @@ def _frontiers(true: float, search: Search, number: int, first: int) -> list[boo
 
         def evaluate(load: float, seeds: int, base: int = base) -> Estimate | None:
             rows = [measure(System(load), base + place) for place in range(seeds)]
-            return estimate_metric(rows, "success_rate", FRONTIER_CONFIDENCE)
+            return estimate_metric(rows, "success_rate")
 
         answer = find_frontier(evaluate, condition, search)
         held.append((answer.low or 0.0) <= true <= (answer.high or float("inf")))

@@ -11,16 +11,18 @@ to both loads.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Literal
 
-from endive.analysis.estimates import Estimate
+from endive.analysis.estimates import Estimate, z_quantile
 
 Bound = Literal["crossed", "at_or_below", "above"]
 _NEVER = 1e300
 """Finite replacement of an infinite value. Next to such a value, the crossing is not interpolated but assumed halfway."""
+_LEAST = 1e-12
+"""Replacement of 0 before a logarithm."""
 _LEAST_PART = 0.25
 """Minimum width of an interval between two decided loads, as a fraction of their distance on a logarithmic scale."""
 _WIDEST = 1e4
@@ -76,6 +78,27 @@ def crossing(points: Sequence[tuple[float, Estimate]], threshold: float, *, fall
         low, high = min(low, before), max(high, after)
     ends = (None if low_bound == "at_or_below" else low, None if high_bound == "above" else high)
     return Crossing(load, *ends, bound, before, after)
+
+
+def to_log(estimate: Estimate) -> Estimate:
+    """Return the natural logarithm of an estimate, for metrics such as times and rates that change by factors with the load."""
+    return _transform(estimate, lambda value: math.log(max(value, _LEAST)))
+
+
+def to_log_odds(estimate: Estimate) -> Estimate:
+    """Return the logarithm of the odds of a proportion, p / (1 - p).
+
+    Between two loads, the log odds of a success rate are nearly linear in the logarithm of the load, and the success rate itself is
+    not: near 1 it stays flat and then falls. A mean of 0 or 1 is replaced by half a success or half a failure of the trials that
+    its Wilson interval stands for.
+    """
+    half = 0.5 / z_quantile() ** 2
+    mean = min(max(estimate.mean, half * estimate.high), 1.0 - half * (1.0 - estimate.low))
+    return _transform(replace(estimate, mean=mean), lambda value: math.log(max(value, _LEAST) / max(1.0 - value, _LEAST)))
+
+
+def _transform(estimate: Estimate, scale: Callable[[float], float]) -> Estimate:
+    return replace(estimate, mean=scale(estimate.mean), low=scale(estimate.low), high=scale(estimate.high))
 
 
 def _is_narrow(low: float, high: float, before: float, after: float) -> bool:

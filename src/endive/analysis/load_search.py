@@ -3,7 +3,8 @@
 The verdict at a load is *holds* if the condition holds for every value in the interval of the metric, *fails* if it holds for none,
 and *open* otherwise or if there is no measurement. The search doubles or halves the load until the verdict changes, bisects the
 loads around the crossing, and adds seeds to the loads that determine its interval, until the interval has the requested width.
-``crossing`` computes the crossing from all measurements. If the curve crosses the threshold several times, the search finds the
+``crossing`` computes the crossing from all measurements, on a logarithmic scale of the metric. If neither load next to the crossing
+is open, the interval reaches from one of them to the other. If the curve crosses the threshold several times, the search finds the
 first crossing, unless doubling the load skips it.
 """
 
@@ -14,16 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from endive.analysis.conditions import Condition, Verdict
-from endive.analysis.crossings import Bound, Crossing, crossing
+from endive.analysis.conditions import Condition, Verdict, kind_of
+from endive.analysis.crossings import Bound, Crossing, crossing, to_log, to_log_odds
 from endive.analysis.estimates import Estimate
-
-CONFIDENCE = 0.96
-"""Confidence of the intervals at each load.
-
-Stopping as soon as the interval of the result is narrow favors intervals that are narrow by chance. With 96% intervals at each
-load, the interval of the result contains the true value in 95% of searches.
-"""
 
 Evaluate = Callable[[float, int], Estimate | None]
 """Function that estimates a metric at a load over a number of seeds; None if there is no measurement."""
@@ -149,11 +143,26 @@ class _Searcher:
 
     def _find_crossing(self) -> Crossing | None:
         """Find the crossing of the curve through all measurements, or None without measurements."""
-        measured = [(point.load, point.estimate) for point in self._points.values() if point.estimate is not None]
-        found = crossing(measured, self._condition.value, falling=self._condition.sign in ("<", "<="))
+        scale = to_log_odds if kind_of(self._condition.metric) == "share" else to_log
+        measured = [(point.load, scale(point.estimate)) for point in self._points.values() if point.estimate is not None]
+        value = self._condition.value
+        threshold = scale(Estimate(value, value, value, 0)).low
+        found = crossing(measured, threshold, falling=self._condition.sign in ("<", "<="))
         if found is None:
             return None
+        found = self._extend_to_decided(found)
         return replace(found, low=self._whole(found.low, math.floor), high=self._whole(found.high, math.ceil))
+
+    def _extend_to_decided(self, found: Crossing) -> Crossing:
+        """Extend the interval to the loads next to the crossing if neither is open.
+
+        A monotone curve crosses the threshold between two such loads, whatever its shape between them.
+        """
+        if found.before is None or found.after is None or found.low is None or found.high is None:
+            return found
+        if "open" in (self._points[found.before].verdict, self._points[found.after].verdict):
+            return found
+        return replace(found, low=min(found.low, found.before), high=max(found.high, found.after))
 
     def _is_narrow(self, found: Crossing | None) -> bool:
         if found is None or found.low is None or found.high is None:
@@ -163,7 +172,7 @@ class _Searcher:
     def _step(self, found: Crossing | None) -> bool:
         """Measure another load, or add seeds at a load; return False if there is nothing left to do.
 
-        First the loads on both sides of the crossing are refined to half the tolerance (as ratios), then the loads that determine
+        First the loads on both sides of the crossing are refined to the tolerance (as a ratio), then the loads that determine
         the interval get more seeds, and finally an open end of the interval gets a load beyond it: low loads have fewer
         transactions and therefore wider intervals.
         """
@@ -184,7 +193,7 @@ class _Searcher:
             return None
         beyond = (load for load in self._points if load > found.before)
         after = min(beyond, default=math.inf) if found.after is None else found.after
-        close = math.sqrt(1.0 + self._search.tolerance) * (1.0 + 1e-9)
+        close = (1.0 + self._search.tolerance) * (1.0 + 1e-9)
         for lower, upper in pairwise(sorted(load for load in self._points if found.before <= load <= after)):
             middle = self._tidy(math.sqrt(lower * upper))
             if upper / lower > close and lower < middle < upper:

@@ -162,7 +162,7 @@ def _given(load: str | None) -> float | str | None:
 
 def _show(output: Output, question: Question, found: Frontier, cut: Sequence[str]) -> None:
     from endive.analysis.conditions import format_metric
-    from endive.analysis.load_search import CONFIDENCE
+    from endive.analysis.estimates import CONFIDENCE
     from endive.report.frontier_answer import VERDICTS, describe_answer, format_load
 
     output.text(*describe_answer(question, found), *cut, "")

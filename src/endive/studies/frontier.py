@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from endive import __version__
-from endive.analysis import load_search
 from endive.analysis.conditions import Condition, Subject, parse_condition
 from endive.analysis.estimates import CONFIDENCE, Estimate, estimate_metric
 from endive.analysis.load_search import Search
@@ -206,7 +205,7 @@ def check_known(source: str, asked: Condition | Subject, document: Document) -> 
 def estimate_at(question: Question, replications: Replications, load: float, seeds: int) -> Estimate | None:
     """Estimate the metric of a question at a load with the seeds 0, 1, ...; None if there is no measurement."""
     runs = replications.measure(question.document(load), range(seeds))
-    return estimate_subject(runs, question.condition.subject, load_search.CONFIDENCE)
+    return estimate_subject(runs, question.condition.subject)
 
 
 def list_values(runs: tuple[RunMetrics, ...], metric: str, workload_class: str, operation: str) -> dict[int, float]:

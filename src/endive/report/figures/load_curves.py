@@ -7,7 +7,8 @@ from dataclasses import replace
 import pandas as pd
 
 from endive.analysis.conditions import Condition, Kind, format_metric, kind_of
-from endive.analysis.load_search import CONFIDENCE, Frontier
+from endive.analysis.estimates import CONFIDENCE
+from endive.analysis.load_search import Frontier
 from endive.analysis.metric import more_is_better
 from endive.analysis.percentiles import PERCENTS
 from endive.analysis.saturation import LEAST_SUCCESS
