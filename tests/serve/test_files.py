@@ -28,7 +28,7 @@ def test_a_study_varies_the_load_and_can_be_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "../up", "a/b", ".hidden", "a b", "x" * 65, "nul\0"])
 def test_invalid_names_are_rejected(tmp_path: Path, name: str) -> None:
-    with pytest.raises(SaveError, match="A name must consist of"):
+    with pytest.raises(SaveError, match="A name contains only"):
         save_study(tmp_path, name, DEFAULT)
 
 

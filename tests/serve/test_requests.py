@@ -133,7 +133,7 @@ def test_many_tables_or_classes_are_refused_before_they_are_set_up(client: Clien
     status, events = client.post("/api/ask", tree=tree)
     assert status == 422
     assert [problem["key"] for problem in events[0]["problems"]] == [key]
-    assert "to set up" in events[0]["error"]
+    assert "setting up" in events[0]["error"]
 
 
 def test_a_long_run_is_first_answered_by_a_shorter_one(client: Client) -> None:
