@@ -11,8 +11,9 @@ Example:
     ```
 
 Functions: ``load`` a configuration, ``run`` it with several seeds on this machine, ``sweep`` it over the values of keys on Spark,
-``compare`` configurations, find the ``frontier`` of a load, and ``tune`` settings. Results have ``summary()``, ``to_pandas()``,
-``to_arrow()`` and ``figure()``. Names are imported when they are first used, so that ``import endive`` is fast.
+``compare`` configurations, find the load at which a condition is met (``frontier``), and ``tune`` settings. Results have
+``summary()``, ``to_pandas()``, ``to_arrow()`` and ``figure()``. Each name is imported at its first use, so ``import endive`` is
+fast.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ __all__ = [
 ]
 
 UNSUPPORTED = "Endive runs on Linux and macOS. On Windows, install it in the Windows Subsystem for Linux: `wsl --install`."
-"""Message on Windows, which has neither the locks nor the Unix sockets that Endive needs."""
+"""Error message on Windows, which lacks the file locks and Unix sockets that Endive needs."""
 _MODULES = {
     "endive.api": ("allow_code", "compare", "frontier", "load", "run", "sweep", "tune"),
     "endive.config.errors": ("ConfigError",),

@@ -1,4 +1,4 @@
-"""``python -m endive``."""
+"""Run the command line with ``python -m endive``."""
 
 from endive.main import cli
 

@@ -1,7 +1,7 @@
 """Functions of the Python API: load, run, sweep, compare, frontier and tune.
 
-Each function does what the command of the same name does. ``run`` simulates in threads of the calling process, and ``sweep`` on
-Spark. Both write the same files. A configuration is the path of a TOML file, a dict, or a ``Configuration``.
+Each function corresponds to the command of the same name. ``run`` simulates in threads of the calling process, ``sweep`` in Spark
+tasks; both write the same files. A configuration is the path of a TOML file, a dict, or a ``Configuration``.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ def load(config: Config, overrides: Mapping[str, Any] | None = None) -> Configur
 
     Args:
         config: Path of a TOML file, or its content as a dict. Paths in a dict are relative to the working directory.
-        overrides: Values of dotted keys, such as ``{"storage.provider": "s3x"}``.
+        overrides: Values that replace or complete those of ``config``, by dotted key, such as ``{"storage.provider": "s3x"}``.
 
     Returns:
         The checked configuration.
 
     Raises:
-        ConfigError: If the configuration is not valid; the message lists every problem.
+        ConfigError: If the configuration is invalid; the message lists every problem.
 
     Example:
         ```python
@@ -89,25 +89,26 @@ def run(
     workers: int | None = None,
     progress: bool | None = None,
 ) -> Study:
-    """Run a configuration, or named scenarios of a configuration, with several seeds on this machine, and measure the runs.
+    """Run a configuration or its scenarios on this machine, with one or more seeds, and measure the runs.
 
-    Runs are simulated in threads of the calling process. The compiled engine releases Python's global interpreter lock, so the
-    threads use all cores, and scripts need no guard ``if __name__ == "__main__"``. The reference engine, which runs custom
-    components, holds the lock. To run custom components on all cores, use ``sweep``, because Spark's workers are processes.
+    Runs are simulated in threads of the calling process, so scripts do not need an ``if __name__ == "__main__"`` guard. The threads
+    use all cores, because the compiled engine releases Python's global interpreter lock. The reference engine, which runs custom
+    components, holds the lock. To run custom components on all cores, use ``sweep``, which simulates in separate processes.
 
     Args:
-        config: Path of a TOML file, dict or configuration.
-        seeds: Number of seeds (5 means seeds 0 to 4), a range such as ``"0-4"``, or a list; by default 1.
-        precision: Half width of the 95% intervals, instead of a number of seeds: ``"1%"`` of the mean (for proportions, 1
-            percentage point), or ``"0.5pp"`` (only for proportions). Seeds are added until the interval of ``question``, by default
-            of success and p95, is as narrow.
+        config: Path of a TOML file, a dict, or a ``Configuration``.
+        seeds: Number of seeds (5 means seeds 0 to 4), a range such as ``"0-4"``, or a list of seeds; by default 1.
+        precision: Maximum half width of the 95% intervals, as an alternative to ``seeds``: ``"1%"`` of the mean (for proportions, 1
+            percentage point), or ``"0.5pp"`` (only for proportions). Endive adds seeds until the interval of ``question`` is this
+            narrow. Without ``question``, the precision applies to success and p95.
         max_seeds: Maximum number of seeds if ``precision`` is set; by default 100.
-        scenarios: Variants of the configuration: values of dotted keys by name. A variant without values is the baseline.
+        scenarios: Variants of the configuration by name, each a dict of values by dotted key. A variant with an empty dict is the
+            baseline.
         question: Metric to report first, such as ``success(compaction)``.
-        warmup_ms: Warm-up, excluded from all metrics; by default determined from the runs.
-        cooldown_ms: Cool-down at the end of the run, excluded from all metrics.
-        directory: Directory of the runs; finished runs in it are reused. By default, a temporary directory that is removed with the
-            study.
+        warmup_ms: Length of the warm-up, which is excluded from all metrics; by default determined from the runs.
+        cooldown_ms: Length of the cool-down at the end of the run, which is excluded from all metrics.
+        directory: Directory for the runs. Endive reuses finished runs in this directory. By default, a temporary directory that is
+            removed when the study is garbage-collected.
         workers: Number of concurrent runs; by default the number of cores.
         progress: Whether to show a progress bar; by default on terminals and in notebooks.
 
@@ -115,8 +116,8 @@ def run(
         The measured runs.
 
     Raises:
-        ConfigError: If the configuration is not valid.
-        PipelineError: If a run failed.
+        ConfigError: If the configuration is invalid.
+        PipelineError: If a run fails.
 
     Example:
         ```python
@@ -147,33 +148,37 @@ def sweep(
     directory: Path | str | None = None,
     progress: bool | None = None,
 ) -> Study:
-    """Run a configuration with all combinations of the values of some keys and with several seeds on Spark, and measure the runs.
+    """Run all combinations of the values of some keys on Spark, each with several seeds, and measure the runs.
 
     Args:
-        config: Path of a TOML file, dict or ``Configuration``. Without ``axes``, also the path of a sweep file.
-        axes: Values of each key: a list, or a range such as ``{"from": 1, "to": 100, "points": 9, "scale": "log"}``.
-        seeds: Number of seeds, a range such as ``"0-4"``, or a list; by default the seeds of the sweep file, or else 3 seeds.
-        precision: Half width of the 95% intervals, instead of a number of seeds: ``"1%"`` of the mean (for proportions, 1
-            percentage point), or ``"0.5pp"`` (only for proportions). Points are run with more seeds until the interval of
-            ``question``, by default of success and p95, is as narrow.
-        max_seeds: Maximum number of seeds of a point if a precision is given; by default 100.
-        scenarios: Variants of the configuration: values of dotted keys by name. A variant without values is the baseline.
+        config: Path of a TOML file, a dict, or a ``Configuration``. If ``axes`` is not given, this can also be the path of a sweep
+            file.
+        axes: Values of each key to vary: a list, or a range such as ``{"from": 1, "to": 100, "points": 9, "scale": "log"}``.
+        seeds: Number of seeds, a range such as ``"0-4"``, or a list of seeds; by default the seeds of the sweep file, or 3 seeds if
+            the file sets none.
+        precision: Maximum half width of the 95% intervals, as an alternative to ``seeds``: ``"1%"`` of the mean (for proportions, 1
+            percentage point), or ``"0.5pp"`` (only for proportions). Endive adds seeds to a combination until the interval of
+            ``question`` is this narrow. Without ``question``, the precision applies to success and p95.
+        max_seeds: Maximum number of seeds of a combination if ``precision`` is set; by default 100.
+        scenarios: Variants of the configuration by name, each a dict of values by dotted key. A variant with an empty dict is the
+            baseline.
         question: Metric to report first, such as ``success(compaction)``.
         rows: Which rows to keep: ``all``, ``sample`` or ``none``. By default, all rows up to 20 GiB, and a sample above that.
-        spark: Spark session, or URL of a master or Spark Connect server; by default the active session, or else local mode.
-        warmup_ms: Warm-up, excluded from all metrics; by default determined from the runs.
-        cooldown_ms: Cool-down at the end of the run, excluded from all metrics.
-        directory: Directory of the runs; finished runs in it are reused; on a cluster, all executors must have access to it. By
-            default, a temporary directory that is removed with the study.
+        spark: Spark session, or URL of a master or Spark Connect server. By default, the active session; if no session is active,
+            local mode.
+        warmup_ms: Length of the warm-up, which is excluded from all metrics; by default determined from the runs.
+        cooldown_ms: Length of the cool-down at the end of the run, which is excluded from all metrics.
+        directory: Directory for the runs. Endive reuses finished runs in this directory. On a cluster, all executors must have
+            access to the directory. By default, a temporary directory that is removed when the study is garbage-collected.
         progress: Whether to show a progress bar; by default on terminals and in notebooks.
 
     Returns:
         The measured runs.
 
     Raises:
-        ConfigError: If the configuration or an axis is not valid.
+        ConfigError: If the configuration or an axis is invalid.
         SessionError: If Spark cannot be started.
-        PipelineError: If a run failed.
+        PipelineError: If a run fails.
 
     Example:
         ```python
@@ -203,28 +208,29 @@ def compare(
     directory: Path | str | None = None,
     progress: bool | None = None,
 ) -> Comparison:
-    """Compare configurations with the first one, with 95% intervals over paired seeds.
+    """Compare configurations with a baseline, the first one, and compute 95% intervals of the differences from paired seeds.
 
     Args:
-        configs: Two or more configurations (paths, dicts or ``Configuration`` objects), directories of experiments, or studies of
-            one configuration. Alternatively, one dict of configurations by name, or one study with scenarios.
-        seeds: Number of seeds, a range or a list; by default the seeds of the study in ``configs``, or else 10 seeds.
-        precision: Half width of the intervals of differences, instead of a number of seeds: ``"1%"`` of the baseline (for
-            proportions, 1 percentage point), or ``"0.5pp"`` (only for proportions). It applies to ``question`` and ``metrics``, by
-            default to success and p95.
+        configs: Two or more configurations (paths, dicts or ``Configuration`` objects), directories of experiments, or studies of a
+            single configuration. Alternatively, a dict of these by name, or one study with scenarios.
+        seeds: Number of seeds, a range such as ``"0-4"``, or a list of seeds. By default, the seeds of the study in ``configs``;
+            without a study, 10 seeds.
+        precision: Maximum half width of the intervals of the differences, as an alternative to ``seeds``: ``"1%"`` of the baseline
+            (for proportions, 1 percentage point), or ``"0.5pp"`` (only for proportions). The precision applies to ``question`` and
+            ``metrics``; without them, to success and p95.
         max_seeds: Maximum number of seeds if ``precision`` is set; by default 100.
         metrics: Metrics to compare, such as ``success`` and ``time_to_commit_p99``.
-        question: Metric to rank by, such as ``success(compaction)``.
-        warmup_ms: Warm-up, excluded from all metrics; by default determined from the runs.
-        cooldown_ms: Cool-down at the end of the run, excluded from all metrics.
-        directory: Directory of the runs; finished runs in it are reused. By default, a temporary directory.
+        question: Metric by which to rank the configurations, such as ``success(compaction)``.
+        warmup_ms: Length of the warm-up, which is excluded from all metrics; by default determined from the runs.
+        cooldown_ms: Length of the cool-down at the end of the run, which is excluded from all metrics.
+        directory: Directory for the runs. Endive reuses finished runs in this directory. By default, a temporary directory.
         progress: Whether to print progress; by default on terminals and in notebooks.
 
     Returns:
         The comparison.
 
     Raises:
-        ConfigError: If a configuration or a metric is not valid.
+        ConfigError: If a configuration or a metric is invalid.
 
     Example:
         ```python
@@ -260,29 +266,31 @@ def frontier(
     directory: Path | str | None = None,
     progress: bool | None = None,
 ) -> Frontier:
-    """Find the lowest load at which a condition is met, by bisection with replications.
+    """Find the lowest load at which a condition is met, by a bisection that runs several seeds at each load.
 
     Args:
-        config: Path of a TOML file, dict or ``Configuration``. The file may have a table ``[frontier]`` with the other arguments.
-        vary: Key of the load, such as ``workload.ingest.rate`` or ``transaction.rate``.
+        config: Path of a TOML file, a dict, or a ``Configuration``. A table ``[frontier]`` in the file can set the other arguments.
+        vary: Configuration key that sets the load, such as ``workload.ingest.rate`` or ``transaction.rate``.
         until: Condition to search for, such as ``success(compaction) < 95%``.
         low: First load of the search; by default the load of the configuration.
         high: Highest load of the search; by default 1,024 times the first load.
-        tolerance: Relative width of the interval of the load at which the search stops; by default 0.05.
+        tolerance: Relative width of the load interval at which the search stops; by default 0.05.
         seeds: Number of seeds at each load; by default 5.
-        max_seeds: Maximum number of seeds at a load whose interval contains the threshold; by default 40, or 100 if ``precision``
-            is set.
-        precision: Half width of the interval of the load, such as ``"5%"``; replaces ``tolerance`` and ``seeds``.
-        warmup_ms: Warm-up, excluded from all metrics; by default determined from the runs.
-        cooldown_ms: Cool-down at the end of the run, excluded from all metrics.
-        directory: Directory of the result and the runs; finished runs in it are reused. By default, a temporary directory.
+        max_seeds: Maximum number of seeds at a load where the interval of the metric contains the threshold; by default 40, or 100
+            if ``precision`` is set.
+        precision: Half width of the load interval at which the search stops, such as ``"5%"``; replaces ``tolerance`` and
+            ``seeds``.
+        warmup_ms: Length of the warm-up, which is excluded from all metrics; by default determined from the runs.
+        cooldown_ms: Length of the cool-down at the end of the run, which is excluded from all metrics.
+        directory: Directory for the result and the runs. Endive reuses finished runs in this directory. By default, a temporary
+            directory.
         progress: Whether to print progress; by default on terminals and in notebooks.
 
     Returns:
         The load with its 95% interval.
 
     Raises:
-        ConfigError: If the configuration, the key or the condition is not valid.
+        ConfigError: If the configuration, the key or the condition is invalid.
 
     Example:
         ```python
@@ -323,31 +331,32 @@ def tune(
     directory: Path | str | None = None,
     progress: bool | None = None,
 ) -> Tuning:
-    """Find the retry settings, and the values of other keys, that optimize a metric.
+    """Find the retry settings and the values of other keys that optimize a metric.
 
     Args:
-        config: Path of a TOML file, dict or configuration.
-        metric: Metric to improve, such as ``time_to_commit_p99(ingest)``.
-        subject_to: Condition to meet, such as ``success(compaction) >= 95%``, or several.
+        config: Path of a TOML file, a dict, or a ``Configuration``.
+        metric: Metric to optimize, such as ``time_to_commit_p99(ingest)``.
+        subject_to: Condition that the settings must meet, such as ``success(compaction) >= 95%``, or several conditions.
         search: Groups of settings to search, such as ``retries``; by default all groups that apply to the configuration.
-        vary: Further keys to search: a pair ``(low, high)``, or a list of values, by key.
-        candidates: Number of initial candidates. The search then tries up to as many neighbors of the best candidates.
-        rounds: Number of seeds in each round. The better candidates of a round advance to the next round.
-        seeds: Number of new seeds of the final comparison; by default 10.
-        precision: Half width of the interval of the advantage over the current settings, instead of a number of seeds: ``"1%"`` of
-            the metric (for proportions, 1 percentage point), or ``"0.5pp"`` (only for proportions).
-        max_seeds: Maximum number of new seeds if ``precision`` is set; by default 100.
-        seed: Random seed for the choice of candidates.
-        warmup_ms: Warm-up, excluded from all metrics; by default determined from the runs.
-        cooldown_ms: Cool-down at the end of the run, excluded from all metrics.
-        directory: Directory of the result and the runs; finished runs in it are reused. By default, a temporary directory.
+        vary: Further keys to search, each with a pair ``(low, high)`` or a list of values.
+        candidates: Number of initial candidates. The search then tries neighbors of the best candidates, at most this number.
+        rounds: Number of seeds in each round. The best candidates of a round advance to the next round.
+        seeds: Number of seeds of the final comparison, which uses new seeds; by default 10.
+        precision: Maximum half width of the interval of the improvement over the current settings, as an alternative to ``seeds``:
+            ``"1%"`` of the metric (for proportions, 1 percentage point), or ``"0.5pp"`` (only for proportions).
+        max_seeds: Maximum number of seeds of the final comparison if ``precision`` is set; by default 100.
+        seed: Random seed with which candidates are chosen.
+        warmup_ms: Length of the warm-up, which is excluded from all metrics; by default determined from the runs.
+        cooldown_ms: Length of the cool-down at the end of the run, which is excluded from all metrics.
+        directory: Directory for the result and the runs. Endive reuses finished runs in this directory. By default, a temporary
+            directory.
         progress: Whether to print progress; by default on terminals and in notebooks.
 
     Returns:
         The best settings, compared with the current ones and with Iceberg's defaults.
 
     Raises:
-        ConfigError: If the configuration, the metric or the condition is not valid.
+        ConfigError: If the configuration, the metric or a condition is invalid.
 
     Example:
         ```python
@@ -372,7 +381,7 @@ def tune(
 
 @contextmanager
 def allow_code() -> Iterator[None]:
-    """Allow the custom components (``[parts]``) of configurations inside a ``with`` block. Their code runs with your permissions.
+    """Allow custom components (``[parts]`` of a configuration) inside a ``with`` block. Their code runs with your permissions.
 
     Example:
         ```python
@@ -423,7 +432,7 @@ def _run_study(
 
 
 def _run_remaining(executor: SparkSession | LocalThreads, plan: SweepPlan, root: Path, progress: bool | None) -> None:
-    """Run the unfinished runs of a plan. Raises PipelineError if a run fails."""
+    """Execute the unfinished runs of a plan. Raises PipelineError if a run fails."""
     work = remaining_work(plan, root)
     if not work.todo:
         return
@@ -437,13 +446,13 @@ def _run_remaining(executor: SparkSession | LocalThreads, plan: SweepPlan, root:
 
 
 def _warn_if_wide(precision: Precision, reached: Sequence[Reached]) -> None:
-    """Warn if a precision was not reached."""
+    """Warn if an interval is wider than the requested precision."""
     if any(each.wide for each in reached):
         warnings.warn(describe_precision(precision, reached), stacklevel=3)
 
 
 def _count_of(seeds: Seeds | None, precision: str | None, default: int) -> Seeds | None:
-    """Return the requested seeds; None if a precision determines them. Raises ConfigError if both are requested."""
+    """Return the requested seeds; None if ``precision`` determines them. Raises ConfigError if both are given."""
     if precision is None:
         return default if seeds is None else seeds
     choose_precision(precision, seeds, None, "")
@@ -524,7 +533,7 @@ def _dimension_text(key: str, values: Any) -> str:
 
 @contextmanager
 def _directory(directory: Path | str | None) -> Iterator[Path]:
-    """Yield a directory, or a temporary one that is removed at the end of the block."""
+    """Yield the given directory, or a temporary one that is removed at the end of the block."""
     if directory is not None:
         yield Path(directory)
         return

@@ -16,7 +16,7 @@ from endive.cli.app import EXIT_INTERRUPTED, leave
 from endive.cli.app import app as app
 from endive.cli.usage import lay_out_help
 
-for _module in iter_modules(cli_package.__path__):  # importing a module registers its commands
+for _module in iter_modules(cli_package.__path__):  # Importing a module registers its commands.
     import_module(f"endive.cli.{_module.name}")
 lay_out_help(app)
 

@@ -1,7 +1,7 @@
 """Result objects of the Python API: studies, comparisons, frontiers, tuned settings and charts.
 
 Each result has ``summary()`` (the answer in sentences), ``to_pandas()``, ``to_arrow()`` and ``figure()``, and an HTML display in
-notebooks. Tables, sentences and figures are those of the commands.
+notebooks. The tables, sentences and figures are the same as those of the commands.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _OVERVIEW = (
     "retries_per_txn",
     "saturated",
 )
-"""Metrics of the table ``overview``."""
+"""Metrics in the table ``overview``."""
 _TRANSACTIONS, _OVERVIEW_TABLE = "transactions", "overview"
 STUDY_TABLES = (_OVERVIEW_TABLE, "runs", "experiments", "saturation", "distributions", "over_time", _TRANSACTIONS)
 """Tables of a study."""
@@ -92,7 +92,7 @@ class Configuration:
 
     @property
     def directory(self) -> Path:
-        """Directory that paths in the configuration are relative to."""
+        """Directory to which paths in the configuration are relative."""
         return self._directory
 
     @property
@@ -106,13 +106,13 @@ class Configuration:
         return compute_experiment_hash(self._document)
 
     def set(self, values: Mapping[str, Any]) -> Configuration:
-        """Return a copy of the configuration with other values of some keys.
+        """Return a copy of the configuration with new values for some keys.
 
         Args:
             values: New values by dotted key, such as ``{"storage.provider": "s3x"}``.
 
         Raises:
-            ConfigError: If a key does not exist, or its value is not valid.
+            ConfigError: If a key does not exist, or a value is invalid.
         """
         from endive.config.load import with_override
 
@@ -144,7 +144,7 @@ class Configuration:
 
 
 def plain_tree(value: Any) -> Any:
-    """Return a copy of nested values as dicts, lists, strings and numbers, which TOML can represent."""
+    """Return a copy of nested values that contains only types of TOML, such as dicts, lists, strings and numbers."""
     if isinstance(value, Mapping):
         return {str(key): plain_tree(each) for key, each in value.items()}
     if isinstance(value, Path):
@@ -155,7 +155,7 @@ def plain_tree(value: Any) -> Any:
 
 
 class Chart:
-    """A figure, shown interactively in notebooks (Vega-Lite) and saved as PNG, SVG or PDF.
+    """A figure, which notebooks show interactively (Vega-Lite) and ``save`` writes as PNG, SVG or PDF.
 
     Example:
         ```python
@@ -183,7 +183,7 @@ class Chart:
         return self._figure.definition
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the data of the figure as a pandas frame, one row for each mark."""
+        """Return the data of the figure as a pandas frame, with one row for each mark."""
         return self._figure.data.copy()
 
     def to_arrow(self) -> pa.Table:
@@ -204,7 +204,7 @@ class Chart:
             title: Whether to print the title above the figure.
 
         Raises:
-            ReportError: If the format is unknown, or the figure does not fit into the size.
+            ReportError: If the format is unknown, or the size is too small for the figure.
         """
         path = Path(path)
         kind = path.suffix.lstrip(".").lower()
@@ -250,11 +250,12 @@ Sessions = Callable[[], "AbstractContextManager[SparkSession | LocalThreads]"]
 
 
 def choose_session(spark: SparkSession | SparkOptions | str | None) -> Sessions:
-    """Return a function that opens the Spark session: ``spark`` or the active session, or a new session that is stopped after use.
+    """Return a function that opens a Spark session: the given one, the active one, or a new one that is stopped after use.
 
     Args:
         spark: A session, the URL of a master (``local[4]``, ``spark://HOST:PORT``, ``yarn``) or of a Spark Connect server
-            (``sc://HOST:PORT``), options, or None. None means the active session, or else a local session on all cores.
+            (``sc://HOST:PORT``), options, or None. None selects the active session; if no session is active, a new local session on
+            all cores.
     """
     if isinstance(spark, str):
         spark = SparkOptions(remote=spark) if spark.startswith("sc://") else SparkOptions(master=spark)
@@ -266,18 +267,18 @@ def choose_session(spark: SparkSession | SparkOptions | str | None) -> Sessions:
 
 
 class Study(_Answer):
-    """Measured runs of a directory of experiments, of one experiment, or of one run.
+    """Measured runs: those of a directory of experiments, of one experiment, or a single run.
 
-    ``endive.run`` and ``endive.sweep`` return a study. ``Study(path)`` opens the results of commands, and measures runs that have
-    no metrics yet. For a directory of experiments, Spark measures the runs.
+    ``endive.run`` and ``endive.sweep`` return a study. ``Study(path)`` opens results that a command wrote, and measures the runs
+    that have no metrics yet. In a directory of experiments, Spark measures the runs.
 
     Args:
-        path: Directory of experiments, an experiment or the results of a run.
-        spark: Spark session, or URL of a master or Spark Connect server, to measure with; by default the active session, or else
-            local mode.
-        load: Key of the parameter on the load axis of curves; by default the arrival rate that varies.
-        warmup_ms: Warm-up, excluded from all metrics; by default determined from the runs.
-        cooldown_ms: Cool-down at the end of the run, excluded from all metrics.
+        path: Directory of experiments, of one experiment, or of one run.
+        spark: Spark session that measures the runs, or URL of a master or Spark Connect server. By default, the active session; if
+            no session is active, local mode.
+        load: Key of the parameter on the load axis of figures; by default the arrival rate that varies.
+        warmup_ms: Length of the warm-up, which is excluded from all metrics; by default determined from the runs.
+        cooldown_ms: Length of the cool-down at the end of the run, which is excluded from all metrics.
 
     Raises:
         ReportError: If there are no results at the path.
@@ -316,7 +317,7 @@ class Study(_Answer):
 
     @property
     def data(self) -> StudyData:
-        """Tables and metadata of the study, for functions that draw figures and write reports."""
+        """Tables and metadata of the study, as used by figures and reports."""
         return self._data
 
     @property
@@ -334,8 +335,8 @@ class Study(_Answer):
 
         Args:
             table: ``overview`` (the main metrics of each configuration and class), ``experiments`` (all metrics with intervals),
-                ``runs`` (metrics of each seed), ``saturation``, ``distributions``, ``over_time``, or ``transactions`` (the rows of
-                all runs; this can be large).
+                ``runs`` (all metrics of each seed), ``saturation``, ``distributions``, ``over_time``, or ``transactions`` (the rows
+                of all runs; this can be large).
 
         Raises:
             ValueError: If there is no such table.
@@ -351,7 +352,7 @@ class Study(_Answer):
         return found.copy()
 
     def to_arrow(self, table: str = _OVERVIEW_TABLE) -> pa.Table:
-        """Return a table of the study as an Arrow table, by the names that ``to_pandas`` accepts."""
+        """Return a table of the study as an Arrow table. ``to_pandas`` lists the names."""
         if table == _TRANSACTIONS:
             return self._read_transactions()
         return pa.Table.from_pandas(self.to_pandas(table), preserve_index=False)
@@ -390,7 +391,7 @@ class Study(_Answer):
         return pd.DataFrame({**columns, **{name: chosen[name] for name in _OVERVIEW}}).reset_index(drop=True)
 
     def _read_transactions(self) -> pa.Table:
-        """Return the rows of all runs, with the columns experiment and seed."""
+        """Return the rows of all runs, with additional columns for the experiment and the seed."""
         tables = []
         for experiment, seed, file in self._list_results():
             rows = pq.read_table(file)
@@ -418,7 +419,7 @@ class Study(_Answer):
 
 
 class Comparison(_Answer):
-    """Comparison of configurations with the first one, with 95% intervals over paired seeds.
+    """Comparison of configurations with a baseline, with 95% intervals of the differences from paired seeds.
 
     Example:
         ```python
@@ -442,14 +443,14 @@ class Comparison(_Answer):
         return "\n".join([*found, *self._found.warnings])
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the difference from the baseline for each metric, workload class and configuration, with its significance."""
+        """Return each difference from the baseline, by metric, workload class and configuration, and whether it is significant."""
         return pd.DataFrame(list(self._list_rows()))
 
     def figure(self, metric: str = "success_rate") -> Chart:
-        """Return a bar chart of a metric of all transactions for each configuration, with 95% intervals.
+        """Return a bar chart that compares a metric of all transactions between the configurations, with 95% intervals.
 
         Args:
-            metric: A metric of the table, such as ``throughput_per_s``.
+            metric: Metric of the comparison, such as ``throughput_per_s``.
 
         Raises:
             ReportError: If the metric is not part of the comparison.
@@ -517,7 +518,7 @@ class Frontier(_Answer):
 
     @property
     def load(self) -> float | None:
-        """Lowest load at which the condition is met; None if no load in the range of the search meets the condition."""
+        """Lowest load at which the condition is met; None if no load in the searched range meets it."""
         return self._answer.found.load
 
     @property
@@ -535,7 +536,9 @@ class Frontier(_Answer):
         return "\n".join([*self._answer.record["answer"], *self._answer.record["window"]])
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the metric at each load of the search: the 95% interval, the seeds, and whether the condition is met."""
+        """Return the metric at each load of the search, with its 95% interval, the number of seeds, and whether the condition is
+        met.
+        """
         rows = []
         for point in self._answer.found.points:
             each = point.estimate
@@ -573,7 +576,7 @@ class Tuning(_Answer):
 
     @property
     def best(self) -> Tree | None:
-        """Best settings as values by key; None if no candidate meets the conditions."""
+        """Best settings, as values by dotted key; None if no candidate meets the conditions."""
         found: Tree | None = self._answer.record["settings"]
         return found
 
