@@ -1,4 +1,4 @@
-"""Define conflict detectors, which decide whether overlapping writes are a real conflict."""
+"""Define conflict detectors, which determine whether overlapping writes are a real conflict."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ConflictDetector", "PartitionOverlapConflictDetector", "Probabilisti
 
 
 class ProbabilisticConflictDetector(ConflictDetector):
-    """Detector that reports an overlap as a real conflict with a fixed probability, unless the operation never conflicts."""
+    """Detector that treats an overlap as a real conflict with a fixed probability, unless the operation never conflicts."""
 
     def __init__(self, real_conflict_probability: float, rng: RandomSource | None = None) -> None:
         if not 0.0 <= real_conflict_probability <= 1.0:
@@ -25,7 +25,7 @@ class ProbabilisticConflictDetector(ConflictDetector):
         return ProbabilisticConflictDetector(self.real_conflict_probability, rng)
 
     def is_real_conflict(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
-        """Return True with the configured probability. Return False if the operation never conflicts."""
+        """Return True with the configured probability, and False if the operation never conflicts."""
         return txn.can_have_real_conflict() and self.changes_same_files(txn, current_snapshot, start_snapshot)
 
     def changes_same_files(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
@@ -34,13 +34,13 @@ class ProbabilisticConflictDetector(ConflictDetector):
 
 
 class PartitionOverlapConflictDetector(ConflictDetector):
-    """Detector that reports every change to the same partition as a real conflict."""
+    """Detector that treats every change to the same partition as a real conflict."""
 
     def is_real_conflict(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
         """Return whether a partition that the transaction writes has changed since the start of its job.
 
-        Return False if the operation never conflicts. If the transaction does not track partitions, all partitions of a table
-        count.
+        Return False if the operation never conflicts. If the transaction does not track partitions, check all partitions of each
+        table that it writes.
         """
         return txn.can_have_real_conflict() and self.changes_same_files(txn, current_snapshot, start_snapshot)
 

@@ -1,4 +1,4 @@
-"""Format numbers, durations, percentages and lists for output. All packages print values with these functions."""
+"""Format numbers, durations, percentages and lists for output. All packages format values with these functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 _DURATIONS = (("d", 86_400_000.0), ("h", 3_600_000.0), ("min", 60_000.0), ("s", 1_000.0))
 _BYTES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 _MOST_DECIMALS = 4
-"""Decimals of a percentage close to 0 or 100."""
+"""Maximum number of decimals of a percentage close to 0 or 100."""
 _NUMBER = re.compile(r"^[(~>≥≤<]*[-+±\N{MINUS SIGN}]?\d[\d.,]*(e[-+]?\d+)?$")
 _SIGNS = frozenset({"±", ">", "<", "≥", "≤"})
 _RATES = ("/s", "commits/s", "transactions/s", "appends/s", "offered/s")
@@ -23,7 +23,7 @@ def is_known(value: float | None) -> bool:
 
 
 def format_number(value: float, digits: int = 3) -> str:
-    """Return a number with this many significant digits and all its integer digits: ``1,234``, ``12.3``, ``0.000012``."""
+    """Return a number with ``digits`` significant digits, but all of its integer digits: ``1,234``, ``12.3``, ``0.000012``."""
     if value == 0.0 or not math.isfinite(value):
         return f"{value:g}"
     if abs(value) >= 10.0 ** (digits - 1):
@@ -46,7 +46,7 @@ def format_estimate(value: float, half_width: float | None) -> str:
 
 
 def format_interval(low: float | None, high: float | None) -> str:
-    """Return an interval: ``1.7–2.4``, or ``at least 1.7`` without a known upper end. An interval of equal ends is empty."""
+    """Return an interval: ``1.7–2.4``, or ``at least 1.7`` without a known upper end. If both ends are equal, return ""."""
     if is_known(low) and is_known(high):
         return join_ends(format_number(low or 0.0), format_number(high or 0.0), alike="")
     if is_known(low):
@@ -55,7 +55,9 @@ def format_interval(low: float | None, high: float | None) -> str:
 
 
 def join_ends(low: str, high: str, alike: str | None = None) -> str:
-    """Return an interval of two formatted values: ``13–15 ms``, ``866 ms to 1.2 s``. Equal values give ``alike``, or the value."""
+    """Return an interval of two formatted values: ``13–15 ms``, ``866 ms to 1.2 s``. If they are equal, return ``alike`` or the
+    value.
+    """
     if low == high:
         return low if alike is None else alike
     for unit in ("%", "/s"):
@@ -68,7 +70,9 @@ def join_ends(low: str, high: str, alike: str | None = None) -> str:
 
 
 def format_percent(share: float) -> str:
-    """Return a proportion as a percentage: ``61.3%``, ``97.4%``, ``99.97%``. Only 1 is printed as 100%, and only 0 as 0%."""
+    """Return a proportion as a percentage: ``61.3%``, ``97.4%``, ``99.97%``. Only exactly 1 is formatted as 100%, and only exactly
+    0 as 0%.
+    """
     percent = 100.0 * share
     rest = min(abs(percent), abs(100.0 - percent))
     decimals = 1 if rest == 0.0 else max(1, 1 - math.floor(math.log10(rest)))
@@ -93,7 +97,7 @@ def format_duration(ms: float) -> str:
 
 
 def format_rate(per_s: float) -> str:
-    """Return a rate per second such as ``1.99/s``; low rates are per hour: ``12.1/h``."""
+    """Return a rate per second such as ``1.99/s``, or per hour such as ``12.1/h`` if it is low."""
     return f"{format_number(per_s * 3600.0)}/h" if 0.0 < per_s < 0.01 else f"{format_number(per_s)}/s"
 
 
@@ -148,7 +152,7 @@ def natural_order(name: str) -> list[tuple[int, str]]:
 
 
 def split_pieces(text: str) -> list[str]:
-    """Return the parts of a line that must not be broken: words, ``key = value``, and numbers with signs and units."""
+    """Return the pieces of a line that a line break must not split: words, ``key = value``, and numbers with signs and units."""
     pieces: list[str] = []
     for word in text.split():
         if pieces and _belongs(pieces[-1].rsplit(" ", 1)[-1], word):
@@ -159,7 +163,7 @@ def split_pieces(text: str) -> list[str]:
 
 
 def _belongs(before: str, word: str) -> bool:
-    """Return whether a word must stay on the line of the previous word."""
+    """Return whether a word must stay on the same line as the previous word."""
     if "=" in (before, word):
         return True
     if _NUMBER.match(before):
@@ -173,5 +177,5 @@ def bind_units(text: str) -> str:
 
 
 def finite(value: float | None) -> float | None:
-    """Return a number for JSON: None if it is missing or not finite."""
+    """Return a number that JSON can represent; None if it is missing or not finite."""
     return value if value is not None and math.isfinite(value) else None

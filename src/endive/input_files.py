@@ -1,6 +1,6 @@
-"""Files of users and of results: TOML and JSON, limited in size and depth, and rows, limited by memory.
+"""Read files of users and of results: TOML and JSON, limited in size and depth, and rows, limited by memory.
 
-Every problem of a file is an ``UnreadableError`` with a message of one sentence.
+Every problem with a file raises ``UnreadableError`` with a message of one sentence.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PREDICATE = re.compile(
 
 
 class UnreadableError(ValueError):
-    """A file that cannot be read. The message does not name the file; the caller does."""
+    """Raised if a file cannot be read. The message does not contain the name of the file; the caller adds it."""
 
     def __init__(self, message: str, *, missing: bool = False) -> None:
         super().__init__(message)
@@ -54,7 +54,7 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    """Parse JSON. Raises UnreadableError, also for an unpaired surrogate, which cannot be written to a file again."""
+    """Parse JSON. Raises UnreadableError, also for an unpaired surrogate, which UTF-8 cannot encode."""
     found = _parsed(json.loads, text, "JSON")
     if "\\ud" in text.lower() and not is_text(json.dumps(found, ensure_ascii=False)):
         raise UnreadableError("contains an unpaired surrogate")
@@ -62,7 +62,7 @@ def parse_json(text: str) -> Any:
 
 
 def is_text(value: str) -> bool:
-    """Return whether a string can be encoded: an unpaired surrogate of JSON or of a command line cannot."""
+    """Return whether a string can be encoded as UTF-8. An unpaired surrogate, from JSON or a command line, cannot."""
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
@@ -71,7 +71,7 @@ def is_text(value: str) -> bool:
 
 
 def in_short(text: str) -> str:
-    """Return a value of a file for an error message, cut where it is long."""
+    """Return a value from a file for an error message, truncated if it is long."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text):,} characters)"
 
 
@@ -81,14 +81,14 @@ def is_predicate(message: str) -> bool:
 
 
 def state(subject: str, message: str, *, is_key: bool = False) -> str:
-    """Return a sentence about a file, an option or a key: ``FILE is not a file`` or ``FILE: no such file``."""
+    """Return an error message about a file, an option or a key: ``FILE is not a file`` or ``FILE: no such file``."""
     if not is_predicate(message):
         return f"{subject}: {message}"
     return f"`{subject}` {message}" if is_key else f"{subject} {message}"
 
 
 def unpacked(content: bytes, most_bytes: int) -> bytes:
-    """Unpack gzip up to a limit. Raises UnreadableError beyond the limit: a few bytes may unpack to more than the free memory."""
+    """Decompress gzip. Raises UnreadableError above a limit, because a small file can decompress to more than the free memory."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
             found = file.read(most_bytes + 1)
@@ -110,7 +110,7 @@ def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
 def read_content(path: Path, most_bytes: int) -> bytes:
     """Read a file. Raises UnreadableError.
 
-    Pipes are accepted in ``/dev``, where a shell puts them; elsewhere reading one might never end.
+    Pipes are accepted only in ``/dev``, where shells create them, because reading any other pipe might never end.
     """
     try:
         if not _is_readable(path):
@@ -121,7 +121,7 @@ def read_content(path: Path, most_bytes: int) -> bytes:
         raise UnreadableError("no such file", missing=True) from None
     except UnreadableError:
         raise
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+    except (OSError, ValueError) as error:  # ValueError: NUL character in the path
         raise UnreadableError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if len(content) > most_bytes:
         raise UnreadableError(f"is larger than {most_bytes / 2**20:g} MiB")
@@ -129,16 +129,16 @@ def read_content(path: Path, most_bytes: int) -> bytes:
 
 
 def _is_readable(path: Path) -> bool:
-    """Return whether reading will end; opening a directory raises its own error."""
+    """Return whether reading a file will end. True for a directory, because opening it raises a clear error."""
     mode = path.stat().st_mode
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or path.absolute().is_relative_to("/dev")
 
 
 def check_rows(path: Path, bytes_per_row: int) -> None:
-    """Check that a file of rows (Parquet, or text with one row per line, gzip or not) fits into memory, before it is read.
+    """Check that a file of rows (Parquet, or text with one row per line, optionally gzip) fits into memory, before it is read.
 
-    Raises UnreadableError with the estimate otherwise, or if it is not a file: a small file may unpack to more than the free
-    memory.
+    A small file can decompress to more than the free memory. Raises UnreadableError with the estimated size if it does, or if the
+    path is not a file.
     """
     try:
         if not _is_readable(path):
@@ -156,7 +156,7 @@ def check_rows(path: Path, bytes_per_row: int) -> None:
 
 
 def _rows_of_text(path: Path) -> Iterator[tuple[int, int]]:
-    """Yield the number of lines and bytes read."""
+    """Yield the number of lines and bytes read so far."""
     rows = size = 0
     with path.open("rb") as raw, gzip.open(raw) if path.suffix == ".gz" else nullcontext(raw) as file:
         while chunk := file.read(1 << 20):
@@ -165,7 +165,7 @@ def _rows_of_text(path: Path) -> Iterator[tuple[int, int]]:
 
 
 def _rows_of_parquet(path: Path) -> Iterator[tuple[int, int]]:
-    """Yield the number of values of the longest column and the unpacked size, summed over row groups."""
+    """Yield the number of values of the longest column and the uncompressed size, summed over the row groups so far."""
     import pyarrow as pa
     import pyarrow.parquet
 
@@ -216,7 +216,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _depth_exceeds(node: Any, most: int) -> bool:
-    """Return whether tables and lists are nested more deeply; iterates level by level, so that any depth can be checked."""
+    """Return whether tables and lists are nested more than ``most`` levels deep, without recursion."""
     level = [node] if isinstance(node, dict | list) else []
     for _ in range(most):
         children = (child for parent in level for child in (parent.values() if isinstance(parent, dict) else parent))
@@ -227,7 +227,7 @@ def _depth_exceeds(node: Any, most: int) -> bool:
 
 
 def available_bytes() -> int:
-    """Return the free memory in bytes; half of the installed memory, or 4 GiB, where the system does not report it."""
+    """Return the free memory in bytes. If the system does not report it, return half of the installed memory, or 4 GiB."""
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):

@@ -1,8 +1,8 @@
-"""Atomic writes of files.
+"""Write files atomically.
 
-A file is written to a temporary file in the same directory, which is renamed when it is complete. The name of a temporary file
-identifies its writer (machine, process and start of the process), so that files of killed processes can be removed while files in
-progress are kept. A file of another machine counts as abandoned when it was not touched for a day.
+Content is written to a temporary file in the same directory, which is renamed when it is complete. The name of a temporary file
+identifies its writer (machine, process and start of the process). Files of killed processes can therefore be removed without
+removing files in progress. A temporary file from another machine counts as abandoned if it was not modified for a day.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from functools import cache
 from pathlib import Path
 
 FOREIGN_SECONDS = 86_400.0
-"""Age from which a temporary file of another machine counts as abandoned."""
+"""Age in seconds at which a temporary file from another machine counts as abandoned."""
 _WRITER = re.compile(r"([0-9a-f]{8})-(\d{1,10})-(\d{1,20})")
 _NAME = re.compile(rf"\..+\.{_WRITER.pattern}-[0-9a-f]{{12}}\.tmp")
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path next to ``path``, which replaces it when the block ends well and is removed otherwise.
+    """Yield a temporary path next to ``path``. The temporary file replaces ``path`` if the block succeeds, or is removed.
 
-    Temporary files that killed processes left for ``path`` are removed first.
+    Temporary files for ``path`` that killed processes left behind are removed first.
 
-    Raises OSError, which names ``path``, if it cannot be written.
+    Raises OSError, which names ``path``, if the file cannot be written.
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -47,7 +47,7 @@ def whole_file(path: Path) -> Iterator[Path]:
                 os.fsync(file.fileno())
             temporary.replace(path)
     finally:
-        with suppress(OSError):  # the first error says what is wrong
+        with suppress(OSError):  # the first error is the relevant one
             temporary.unlink()
 
 
@@ -59,7 +59,7 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def errors_naming(path: Path) -> Iterator[None]:
-    """Report write errors with the name of the requested file instead of the temporary file or none."""
+    """Add the name of the requested file to write errors, which name the temporary file or no file."""
     try:
         yield
     except OSError as error:
@@ -70,7 +70,7 @@ def errors_naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def name_directory(path: Path) -> Iterator[None]:
-    """Report write errors without a file name, such as those of pyarrow on a full disk, with the name of the directory."""
+    """Add the name of the directory to write errors that name no file, such as those of pyarrow on a full disk."""
     try:
         yield
     except OSError as error:
@@ -80,9 +80,9 @@ def name_directory(path: Path) -> Iterator[None]:
 
 
 def check_writable(folder: Path) -> None:
-    """Check that files can be written in a directory, which need not exist yet. Raises OSError, which names it.
+    """Check that files can be written to a directory, which need not exist. Raises OSError, which names the directory.
 
-    Nothing is left behind.
+    The check leaves no files or directories behind.
     """
     place = next(each for each in (folder, *folder.parents) if each.exists())
     if not place.is_dir():
@@ -97,8 +97,8 @@ def check_writable(folder: Path) -> None:
 def locked(path: Path, kind: int) -> Iterator[None]:
     """Hold a lock (a flag of ``fcntl.flock``) on a file, which is created if necessary; the lock is released when the process ends.
 
-    Links are not followed, so that no other files are created or changed. Raises OSError, which names ``path``, and
-    BlockingIOError if another process has the lock and ``kind`` does not wait.
+    Links are not followed, so that no other file is created or changed. Raises OSError, which names ``path``. Raises
+    BlockingIOError if another process has the lock and ``kind`` is non-blocking.
     """
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
@@ -112,7 +112,7 @@ def locked(path: Path, kind: int) -> Iterator[None]:
 
 
 def discard(path: Path) -> None:
-    """Remove a file, a directory or a link (not its target), if there is one."""
+    """Remove a file, a directory or a link (not its target), if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -126,7 +126,7 @@ def checksum(path: Path) -> str:
 
 
 def check_inside(path: Path, root: Path) -> None:
-    """Raise PermissionError if writing ``path`` would write outside of ``root``, by its name or by a link on the way."""
+    """Raise PermissionError if ``path`` is outside of ``root``, after links are resolved."""
     try:
         found = path.resolve()
     except RuntimeError:  # a loop of links
@@ -136,18 +136,18 @@ def check_inside(path: Path, root: Path) -> None:
 
 
 def temporary_beside(path: Path) -> Path:
-    """Return the name of a temporary file for ``path``, in its directory, that names this process as its writer."""
+    """Return the path of a temporary file for ``path``, in the same directory, with a name that identifies this process."""
     return path.with_name(f".{path.name}.{this_writer()}-{uuid.uuid4().hex[:12]}.tmp")
 
 
 def this_writer() -> str:
-    """Return a name of this process that other processes can use to check whether it is running."""
+    """Return a name of this process, by which other processes can check whether it is running."""
     pid = os.getpid()
     return f"{_machine()}-{pid}-{_started(pid) or 0}"
 
 
 def is_living(writer: str) -> bool | None:
-    """Return whether the process with a name of ``this_writer`` is running; None for another machine or an invalid name."""
+    """Return whether the process with this name (see ``this_writer``) is running; None if it is on another machine or invalid."""
     match = _WRITER.fullmatch(writer)
     if match is None or match[1] != _machine():
         return None
@@ -155,7 +155,7 @@ def is_living(writer: str) -> bool | None:
 
 
 def find_leftovers(root: Path) -> Iterator[Path]:
-    """Yield the temporary files of dead processes below a directory. Links are not followed."""
+    """Yield the temporary files that dead processes left below a directory. Links are not followed."""
     for folder, _, names in os.walk(root):
         for name in names:
             match = _NAME.fullmatch(name)
@@ -165,7 +165,7 @@ def find_leftovers(root: Path) -> Iterator[Path]:
 
 
 def remove_leftovers_of(path: Path) -> None:
-    """Remove the temporary files for ``path`` of dead processes, where the directory can be listed."""
+    """Remove the temporary files for ``path`` that dead processes left, if the directory can be listed."""
     with suppress(PermissionError):
         for other in list(path.parent.iterdir()):
             match = _NAME.fullmatch(other.name)
@@ -174,7 +174,7 @@ def remove_leftovers_of(path: Path) -> None:
 
 
 def remove_leftovers(root: Path) -> list[Path]:
-    """Remove the temporary files of dead processes below a directory, and return them."""
+    """Remove the temporary files that dead processes left below a directory, and return their paths."""
     removed = list(find_leftovers(root))
     for path in removed:
         path.unlink(missing_ok=True)
@@ -186,7 +186,7 @@ def _is_alive(match: re.Match[str], path: Path) -> bool:
         try:
             return time.time() - path.stat().st_mtime < FOREIGN_SECONDS
         except OSError:
-            return True  # it is gone: its writer has finished
+            return True  # the file no longer exists, so its writer has finished
     return _is_running(int(match[2]), int(match[3]))
 
 
@@ -197,7 +197,7 @@ def _is_running(pid: int, started: int) -> bool:
 
 @cache
 def _machine() -> str:
-    """Return a name of this machine as its processes see it: each container numbers its processes itself."""
+    """Return a name of this machine or container. Each container has its own process ids."""
     known = [socket.gethostname()]
     for source in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
         try:
@@ -208,7 +208,7 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> int | None:
-    """Return when a process started, in ticks since the machine did; 0 if it is unknown, None if there is no such process."""
+    """Return the start time of a process in clock ticks since boot; 0 if unknown, None if there is no such process."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text()
         state, *numbers = fields.rpartition(")")[2].split()

@@ -1,11 +1,11 @@
 """Define random streams in which every random number is a function of a key and an index.
 
-The key of a stream combines the seed of the run, the name of a workload class, the ordinal of a transaction in that class and the
-purpose of the random numbers. A stream returns uniform random numbers in the open interval (0, 1). Each value of a distribution
-uses one of them. The only state of a stream is the number of random numbers drawn.
+The key of a stream combines the seed of the run, the name of a workload class, the ordinal of a transaction in that class, and the
+purpose of the random numbers. A stream returns uniform random numbers in the open interval (0, 1), and each value from a
+distribution uses one of them. The only state of a stream is how many numbers it has returned.
 
-No random number depends on other transactions. Two engines, or two configurations with the same seed, therefore have the same
-arrivals, runtimes and latencies.
+No random number depends on other transactions. Therefore, both engines simulate the same arrivals, runtimes and latencies, and so
+do two configurations with the same seed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BLOCK = 64
 
 
 class Purpose(IntEnum):
-    """Purpose of a random stream. More random numbers for one purpose do not change the streams of other purposes."""
+    """Purpose of a random stream. Drawing more numbers for one purpose does not change the numbers of other purposes."""
 
     ARRIVAL = 1
     RUNTIME = 2
@@ -63,7 +63,7 @@ class RandomSource(Protocol):
 
 
 class Stream:
-    """Stream of one transaction for one purpose, with the method names of ``np.random.RandomState``.
+    """Random stream of one transaction for one purpose. Methods have the names of those of ``np.random.RandomState``.
 
     >>> stream = Stream(derive(run_key(42), Purpose.STORAGE))
     >>> 0.0 < stream.random_sample() < 1.0
@@ -109,7 +109,9 @@ class Stream:
         return max(self._block[position : position + count])
 
     def _load(self, index: int, count: int = 1) -> int:
-        """Compute the next random numbers as an array. For a long stream, this takes a tenth of the time."""
+        """Compute the next random numbers as an array, in a tenth of the time of separate calls, and return the position of
+        ``index``.
+        """
         indices = np.arange(index, index + max(count, _BLOCK), dtype=np.uint64)
         self._block = keyed_uniform(self._key, indices).tolist()  # type: ignore[arg-type, attr-defined]
         self._block_start = index
@@ -142,7 +144,7 @@ class Stream:
         return low + int(self.random_sample() * (high - low))
 
     def choice(self, a: int | Sequence[int], p: Sequence[float] | None = None) -> int:
-        """Return an element of ``a``, or of ``range(a)`` if ``a`` is a number, with the probabilities ``p``."""
+        """Return a random element of ``a`` (of ``range(a)`` for a number), with probabilities ``p`` or all equally likely."""
         values = range(a) if isinstance(a, int) else a
         if p is None:
             return values[self.randint(len(values))]
@@ -170,7 +172,7 @@ class TransactionStreams:
         self._streams: dict[Purpose, Stream] = {}
 
     def stream(self, purpose: Purpose) -> Stream:
-        """Return the stream for a purpose. Repeated calls return the same stream, which continues after its last random number."""
+        """Return the stream for a purpose. Repeated calls return the same stream, which continues where it stopped."""
         stream = self._streams.get(purpose)
         if stream is None:
             stream = self._streams[purpose] = Stream(derive(self._key, purpose))

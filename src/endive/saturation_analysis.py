@@ -1,6 +1,7 @@
 """Analyze a study from end to end: ``python -m endive.saturation_analysis DIRECTORY``.
 
-The module measures the runs of ``endive sweep`` in a directory and draws the figures, as ``endive metrics`` and ``endive plot`` do.
+The module measures the runs of a directory that ``endive sweep`` wrote, and draws the figures, as ``endive metrics`` and ``endive
+plot`` do.
 """
 
 from __future__ import annotations

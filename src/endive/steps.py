@@ -1,7 +1,7 @@
 """Define the steps that a transaction or a catalog can yield.
 
-A number is a wait in milliseconds. ``WaitFor`` waits until another transaction wakes a signal. ``FailedAnswer`` waits for a failed
-response and then raises ``RequestFailedError`` at the ``yield``.
+A number is a wait in milliseconds. ``WaitFor`` waits until another transaction wakes a signal. ``FailedAnswer`` waits for an error
+response, and the ``yield`` then raises ``RequestFailedError``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class RequestFailedError(Exception):
 
 
 class Signal:
-    """Signal for which one transaction waits and which another transaction wakes.
+    """Signal on which one transaction waits until another transaction wakes it.
 
     A signal can be used for several waits, one after the other. ``time_ms`` is the simulated time at the end of the last wait.
     """
@@ -38,7 +38,7 @@ class Signal:
         self.time_ms = 0.0
 
     def wake(self, delay_ms: float = 0.0) -> None:
-        """Let the waiting transaction continue, now or after ``delay_ms``.
+        """Resume the waiting transaction, now or after ``delay_ms``.
 
         Raises:
             RuntimeError: If no transaction waits.
@@ -49,7 +49,7 @@ class Signal:
         resume(delay_ms)
 
     def attach(self, resume: Callable[[float], None]) -> None:
-        """Store the function that continues the waiting transaction.
+        """Set the function that resumes the waiting transaction.
 
         The engine calls this method when a transaction starts to wait.
         """
@@ -58,14 +58,14 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class WaitFor:
-    """Wait until another transaction wakes the signal."""
+    """Step that waits until another transaction wakes the signal."""
 
     signal: Signal
 
 
 @dataclass(frozen=True, slots=True)
 class FailedAnswer:
-    """Wait ``latency_ms`` for a failed response."""
+    """Step that waits ``latency_ms`` for an error response."""
 
     latency_ms: float
     reason: str = REQUEST_FAILED

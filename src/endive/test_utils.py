@@ -17,9 +17,9 @@ _SMALL: dict[str, Any] = {
 
 
 def create_test_config(**overrides: Any) -> SimulationConfig:
-    """Create a run of 10 s on an instant store; ``simulation__seed=7`` sets the key ``simulation.seed`` of a configuration.
+    """Create a run of 10 s on the object store ``instant``; ``simulation__seed=7`` sets the key ``simulation.seed``.
 
-    Raises ``ConfigError`` with all problems of the arguments.
+    Raises ``ConfigError``, which lists all problems, if the arguments are invalid.
 
     >>> create_test_config(catalog__num_tables=3).workload.config.num_tables
     3

@@ -1,7 +1,7 @@
-"""Define the versions that decide whether stored results are valid, and find the Git commit of the running code.
+"""Define the versions that determine whether stored results are valid, and find the Git commit of the running code.
 
 Stored results are identified by their parameters and ``MODEL_VERSION``, and metrics by ``METRICS_VERSION``. Increment a version in
-the commit that changes results intentionally. The tests of the golden rows (``tests/simulation/golden*.jsonl``) and of the golden
+the commit that changes results intentionally. The tests of the golden rows (``tests/simulation/golden*.jsonl``) and the golden
 metrics (``tests/studies/golden_metrics.json``) fail if results change but the version does not.
 """
 
@@ -16,11 +16,11 @@ MODEL_VERSION = 5
 METRICS_VERSION = 7
 """Version of the metrics. The same rows, window and version produce the same metrics."""
 DIRTY = "-dirty"
-"""Suffix of the commit if its working tree has uncommitted changes."""
+"""Suffix of the commit if the working tree has uncommitted changes."""
 
 
 def code_version() -> str:
-    """Return the name of the model version that results contain."""
+    """Return the name of the model version, as recorded in results."""
     return f"model-{MODEL_VERSION}"
 
 

@@ -1,7 +1,7 @@
 """Compute the wait before a retry for each kind of backoff.
 
-All functions take uniform random numbers and return milliseconds. A client keeps one number between its waits, the state: the last
-wait (decorrelated jitter), the length of a slot (slots), or the current wait (AIMD).
+All functions take a uniform random number ``u`` and return milliseconds. Between its waits, a client keeps one number, its state:
+the last wait (decorrelated jitter), the length of a slot (slots), or the current wait (AIMD).
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ def backoff_ms(
 
 
 def full_jitter_ms(retry: int, base_ms: float, multiplier: float, max_ms: float, u: float) -> float:
-    """Return the wait of exponential backoff with full jitter, in ms: between 0 and the wait without jitter."""
+    """Return the wait of exponential backoff with full jitter, in ms: uniform between 0 and the wait without jitter."""
     return grown_ms(retry, base_ms, multiplier, max_ms) * u
 
 
 def equal_jitter_ms(retry: int, base_ms: float, multiplier: float, max_ms: float, u: float) -> float:
-    """Return the wait of exponential backoff with equal jitter, in ms: between half of the wait without jitter and all of it."""
+    """Return the wait of exponential backoff with equal jitter, in ms: uniform between 50% and 100% of the wait without jitter."""
     return grown_ms(retry, base_ms, multiplier, max_ms) * (0.5 + 0.5 * u)
 
 
 def decorrelated_ms(last_ms: float, base_ms: float, multiplier: float, max_ms: float, u: float) -> float:
-    """Return the wait with decorrelated jitter: between the base and ``multiplier`` times the last wait, at most ``max_ms``."""
+    """Return the wait with decorrelated jitter: between ``base_ms`` and ``multiplier`` x ``last_ms``, at most ``max_ms``."""
     longest = last_ms * multiplier
     wait = base_ms + (longest - base_ms) * u if longest > base_ms else base_ms
     return wait if wait < max_ms else max_ms
 
 
 def slot_ms(retry: int, slot_length_ms: float, max_ms: float, u: float) -> float:
-    """Return the start of a random slot, in ms.
+    """Return the wait until the start of a random slot, in ms.
 
-    There are ``FIRST_SLOTS`` slots before the first retry, and twice as many before each further retry.
+    The first retry has ``FIRST_SLOTS`` slots, and each further retry has twice the slots of the previous one.
     """
     if retry > 60:
         return max_ms
@@ -76,7 +76,7 @@ def retry_after_ms(told_ms: float, jitter: float, u: float) -> float:
 
 
 def linear_ms(retry: int, base_ms: float, max_ms: float, jitter: float, u: float) -> float:
-    """Return a wait that grows by the base with each retry, in ms, like the proportional sleep of Hadoop.
+    """Return a wait that grows by ``base_ms`` with each retry, in ms, like Hadoop's proportional sleep.
 
     ``u`` varies the wait by the fraction ``jitter`` in both directions.
     """
@@ -116,6 +116,6 @@ def state_after_loss_ms(kind: int, state_ms: float, wait_ms: float, multiplier: 
 
 
 def state_after_commit_ms(state_ms: float, base_ms: float) -> float:
-    """Return the backoff state of an AIMD client after a commit, in ms: the wait minus the base, but at least the base."""
+    """Return the backoff state of an AIMD client after a commit, in ms: its wait minus ``base_ms``, but at least ``base_ms``."""
     shorter = state_ms - base_ms
     return shorter if shorter > base_ms else base_ms

@@ -1,4 +1,4 @@
-"""Compute request counts, random selections, and the times of commits.
+"""Compute request counts, random selections, and latencies of requests.
 
 Functions take and return numbers and have no state. The compiled engine compiles them, so they use the subset of Python that Numba
 supports.
@@ -11,7 +11,7 @@ from typing import Any
 
 BYTES_PER_MIB = 1024 * 1024
 _ROUNDING = 1e-9
-"""Tolerance that is added before rounding down, so that 10 x 0.1 rounds to 1."""
+"""Tolerance added before rounding down, so that 10 x 0.1 rounds to 1."""
 
 
 def scheduled_delay_ms(now_ms: float, unit: float, steps: object, n: int) -> float:
@@ -49,9 +49,10 @@ def whole_count(value: float, low: int, high: int) -> int:
 
 
 def fractional_count(mean: float, u: float) -> int:
-    """Return one of the two whole numbers next to ``mean``.
+    """Return ``mean``, randomly rounded up or down to a whole number.
 
-    The uniform random number ``u`` selects the number so that the mean of the results is ``mean``.
+    The probability of rounding up is the fractional part of ``mean``, so that the expected value of the result is ``mean``. ``u``
+    is a uniform random number.
     """
     whole = int(mean)
     return whole + 1 if u < mean - whole else whole
@@ -63,12 +64,12 @@ def moment_of_effect_ms(success_latency_ms: float, linearization: float) -> floa
 
 
 def failed_answer_ms(effect_ms: float, failed_latency_ms: float) -> float:
-    """Return the latency of a rejected request, in ms. The response cannot come before the linearization point."""
+    """Return the latency of a rejected request, in ms. The client receives the response no earlier than the linearization point."""
     return failed_latency_ms if failed_latency_ms > effect_ms else effect_ms
 
 
 def sized_median_ms(base_ms: float, per_mib_ms: float, size_bytes: int) -> float:
-    """Return the median latency of an access to an object of this size, in ms."""
+    """Return the median latency of reading or writing an object of this size, in ms."""
     return base_ms + per_mib_ms * size_bytes / BYTES_PER_MIB
 
 
@@ -87,10 +88,10 @@ def lower_bound(cumulative: object, n: int, x: float) -> int:
 def pick(cumulative: object, n: int, chosen: object, before: object, n_chosen: int, u: float) -> int:
     """Return one of the first ``n`` items, selected by weight. Items in ``chosen`` are excluded.
 
-    ``cumulative[i]`` is the sum of the weights of the items before i. ``chosen`` contains the ``n_chosen`` items selected before,
-    in ascending order. ``before`` contains the weight of the chosen items before each of them (see ``insert_pick``). One uniform
-    random number ``u`` selects the item. ``u`` is scaled to the remaining weight, and shifted past the chosen items below it, which
-    a binary search finds.
+    ``cumulative[i]`` is the sum of the weights of the items before i. ``chosen`` contains the ``n_chosen`` excluded items in
+    ascending order, and ``before[j]`` is the total weight of the excluded items before ``chosen[j]``. ``insert_pick`` maintains
+    both. The uniform random number ``u`` is scaled to the weight of the other items, and a binary search shifts the result past the
+    excluded items.
     """
     if n_chosen == 0:
         return lower_bound(cumulative, n, u * cumulative[n])  # type: ignore[index]
@@ -110,7 +111,7 @@ def pick(cumulative: object, n: int, chosen: object, before: object, n_chosen: i
     i = low - 1 if low > 0 else 0
     while i < n_chosen and chosen[i] <= item:  # type: ignore[index]
         if chosen[i] == item:  # type: ignore[index]
-            item += 1  # rounding can return a chosen item; the next free item replaces it
+            item += 1  # rounding can return an excluded item; use the next one instead
         i += 1
     if item < n:
         return item
@@ -122,7 +123,7 @@ def pick(cumulative: object, n: int, chosen: object, before: object, n_chosen: i
 
 
 def insert_pick(cumulative: object, chosen: object, before: object, n_chosen: int, item: int) -> None:
-    """Insert a selected item into the list of ``n_chosen`` items in ascending order, with the weight of the items before each."""
+    """Insert an item into the ``n_chosen`` items in ``chosen``, and update ``before``, for ``pick``."""
     weight = cumulative[item + 1] - cumulative[item]  # type: ignore[index]
     j = n_chosen
     while j > 0 and chosen[j - 1] > item:  # type: ignore[index]
@@ -139,7 +140,8 @@ def insert_pick(cumulative: object, chosen: object, before: object, n_chosen: in
 def store_resend_wait_ms(refusals: int, u: float) -> float:
     """Return the wait of a client after an object store rejected a write, in ms.
 
-    The wait is at most 1 s after the first rejection. The limit doubles with each rejection up to 32 s (Google).
+    The wait is uniform between 0 and a limit. The limit is 1 s after the first rejection and doubles with each rejection, up to 32
+    s (Google Cloud Storage).
     """
     return u * min(1000.0 * 2.0 ** min(refusals - 1, 5), 32_000.0)
 
@@ -147,7 +149,8 @@ def store_resend_wait_ms(refusals: int, u: float) -> float:
 def sdk_resend_wait_ms(errors: int, u: float) -> float:
     """Return the wait of the SDK after a request failed, in ms.
 
-    The wait is at most 100 ms after the first error. The limit doubles with each error up to 20 s (AWS, standard mode).
+    The wait is uniform between 0 and a limit. The limit is 100 ms after the first error and doubles with each error, up to 20 s
+    (AWS SDK, standard mode).
     """
     return u * min(100.0 * 2.0 ** min(errors - 1, 8), 20_000.0)
 
@@ -158,12 +161,12 @@ def any_error_probability(request_error: float, requests: int) -> float:
 
 
 def status_check_wait_ms(checks: int, min_wait_ms: float, max_wait_ms: float) -> float:
-    """Return the wait after status check number ``checks`` got no response, in ms. Checks are counted from 1."""
+    """Return the wait after ``checks`` status checks without a response, in ms."""
     return min(min_wait_ms * 2.0 ** min(checks - 1, 60), max_wait_ms)
 
 
 def orphaned_files(ended_unclean: bool, installs: int, writes: int, deletes: int) -> int:
-    """Return the number of orphaned files of an operation that ended without cleanup; 0 if its commit took effect."""
+    """Return the number of files that an operation leaves behind; 0 if the operation cleaned up or its commit took effect."""
     return max(writes - deletes, 0) if ended_unclean and installs == 0 else 0
 
 
@@ -171,22 +174,22 @@ def step_count(step: Any, behind: int, lost: int, files: int, entries: int) -> i
     """Return the number of requests of a step of a declarative protocol.
 
     Args:
-        step: fields of ``ProtocolStep``.
-        behind: versions that the client learned about in this phase.
-        lost: failed attempts so far.
-        files: data files of the tables.
-        entries: log entries since the last checkpoint.
+        step: Object with the fields of ``ProtocolStep``.
+        behind: Number of versions that the client learned about in this phase.
+        lost: Number of failed attempts so far.
+        files: Number of data files of the tables.
+        entries: Number of log entries since the last checkpoint.
     """
     number = step.count + step.per_version_behind * behind + step.per_attempt * lost
     number += step.per_file * files + step.per_log_entry * entries
-    return int(number + _ROUNDING)  # not negative, so this rounds down
+    return int(number + _ROUNDING)  # the number is not negative, so ``int`` rounds down
 
 
 def step_size(step: Any, files: int, version: int) -> int:
-    """Return the size of an object of a step in bytes, for a table with this number of files and versions."""
+    """Return the size in bytes of the object that a step accesses, for a table with ``files`` files at version ``version``."""
     return int(step.size_bytes + step.bytes_per_file * files + step.bytes_per_version * version)
 
 
 def entries_since_checkpoint(version: int, every: int) -> int:
-    """Return the number of log entries since the last checkpoint. Without checkpoints, return the number of all entries."""
+    """Return the number of log entries since the last checkpoint, or the number of all entries if there are no checkpoints."""
     return version % every if every > 0 else version

@@ -1,7 +1,7 @@
 """Compute random values.
 
-A uniform random number is a function of its key and its index. A value of a distribution is a function of one uniform random
-number. The code is plain arithmetic in the subset of Python that Numba compiles. Masks keep integers within 64 bits.
+A uniform random number is a function of a key and an index. A value from a distribution is a function of one uniform random number.
+The code is plain arithmetic in the subset of Python that Numba compiles. Masks keep integers within 64 bits.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ MASK = 0xFFFFFFFFFFFFFFFF
 GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: the increment of SplitMix64
 MIX_1 = 0xBF58476D1CE4E5B9  # Stafford's variant 13, the finalizer of SplitMix64
 MIX_2 = 0x94D049BB133111EB
-_WORD = 0xD6E8FEB86659FD93  # an odd multiplier that spreads small words (ordinals, purposes) over 64 bits
+_WORD = 0xD6E8FEB86659FD93  # odd multiplier that spreads small numbers (ordinals, purposes) over 64 bits
 TO_UNIT = 2.0**-52
 
 
 def mix64(z: int) -> int:
-    """Return a 64-bit integer with mixed bits. The function is a bijection."""
+    """Mix the bits of a 64-bit integer. The function is a bijection."""
     z = ((z ^ (z >> 30)) * MIX_1) & MASK
     z = ((z ^ (z >> 27)) * MIX_2) & MASK
     return z ^ (z >> 31)
@@ -34,7 +34,7 @@ def derive(key: int, word: int) -> int:
 
 
 def keyed_uniform(key: int, index: int) -> float:
-    """Return the uniform random number ``index`` of the stream ``key``, in the open interval (0, 1)."""
+    """Return the uniform random number at ``index`` in the stream ``key``, in the open interval (0, 1)."""
     z = (key + index * GOLDEN) & MASK  # mix64, inlined by hand because runs spend most of their time here
     z = ((z ^ (z >> 30)) * MIX_1) & MASK
     z = ((z ^ (z >> 27)) * MIX_2) & MASK
@@ -42,9 +42,9 @@ def keyed_uniform(key: int, index: int) -> float:
 
 
 def largest_uniform(key: int, index: int, count: int) -> float:
-    """Return the maximum of ``count`` uniform random numbers from ``index`` on.
+    """Return the maximum of ``count`` uniform random numbers, starting at ``index``.
 
-    The slowest access of a batch has this quantile.
+    The latency of the slowest request of a batch is this quantile.
     """
     largest = keyed_uniform(key, index)
     for _ in range(count - 1):
@@ -107,10 +107,10 @@ SMALLEST = 2.0**-53
 
 
 def _quantile_table() -> list[float]:
-    """Return cubic polynomials for the normal quantile of p in (2^-53, 1/2], with four coefficients for each cell.
+    """Return cubic polynomials that approximate the normal quantile of p in (2^-53, 1/2], four coefficients for each cell.
 
-    The cells within [2^-k-1, 2^-k) have equal width. They are narrower in the tail, where the quantile is steep. In each cell, the
-    polynomial has the values and the slopes of the quantile at both ends.
+    All cells within [2^-k-1, 2^-k) have equal width, so cells are narrower in the tail, where the quantile is steep. At both ends
+    of a cell, its polynomial has the value and the slope of the quantile.
     """
     table: list[float] = []
     for power in range(_POWERS):
@@ -128,14 +128,15 @@ def _quantile_table() -> list[float]:
 
 
 QUANTILES = _quantile_table()
-"""Table of ``normal_quantile``, followed by the tables of other distributions. Compiled code uses a copy in an array."""
+"""Polynomials of ``normal_quantile``, followed by the tables of other distributions. Compiled code uses a copy in an array."""
 _KEEPING = Lock()
 
 
 def quantile_cell(p: float) -> tuple[int, float]:
     """Return the cell of ``QUANTILES`` that contains ``p``, and the position of ``p`` in the cell from 0 to 1.
 
-    The cell of 1/2 is negative. Compiled code derives both from the bits of ``p`` (``simulation/compiled/streams.py``).
+    The cell of 1/2 is negative. Compiled code derives cell and position from the bits of ``p``
+    (``simulation/compiled/streams.py``).
     """
     mantissa, exponent = math.frexp(p)
     x = (mantissa - 0.5) * (2.0 * _CELLS)
@@ -155,10 +156,10 @@ def normal_quantile(u: float, table: Sequence[float]) -> float:
 
 
 FIXED, UNIFORM, EXPONENTIAL, NORMAL, LOGNORMAL, TABLE = range(6)
-"""Kinds of distributions. From ``NORMAL`` on, the value is a function of a normal score."""
+"""Kinds of distributions. For ``NORMAL`` and the kinds after it, the value is a function of a normal score."""
 
 TABLE_CELLS = 1024
-"""Number of cells of a quantile table, over normal scores from -8.3 to 8.3. All uniform random numbers are in this range."""
+"""Number of cells of a quantile table. The table covers normal scores from -8.3 to 8.3, the range of all uniform random numbers."""
 SCORE_LIMIT = 8.3
 
 
@@ -177,9 +178,9 @@ def keep_table(logarithms: Sequence[float]) -> int:
 def quantile(kind: int, a: float, b: float, floor: float, u: float, table: Sequence[float] = QUANTILES) -> float:
     """Return the quantile ``u`` of a distribution, at least ``floor``.
 
-    The parameters ``a`` and ``b`` are: FIXED value, -; UNIFORM low, high; EXPONENTIAL mean, -; NORMAL mean, standard deviation;
-    LOGNORMAL mu, sigma; TABLE logarithm of the median, offset of the table. Compiled code passes its copy of ``QUANTILES`` as
-    ``table``.
+    The meaning of ``a`` and ``b`` depends on the kind. FIXED: value, unused. UNIFORM: low, high. EXPONENTIAL: mean, unused. NORMAL:
+    mean, standard deviation. LOGNORMAL: mu, sigma. TABLE: logarithm of the median, offset of the table. Compiled code passes its
+    copy of ``QUANTILES`` as ``table``.
     """
     if kind >= NORMAL:
         return quantile_at_score(kind, a, b, floor, normal_quantile(u, table), table)

@@ -1,4 +1,4 @@
-"""Compute the numbers and sizes of metadata files of a table, and the manifests that a commit merges.
+"""Compute the number and size of a table's metadata files, and the manifests that a commit merges.
 
 ``model`` is any object with the fields of ``endive.table.TableModel``. ``table`` has the fields of ``TableFiles``, and ``traits``
 has the fields of ``Traits``. The engines pass dataclasses of the model or records of the compiled engine.
@@ -9,18 +9,18 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 NO_SNAPSHOT = 0
-"""Kind of a commit that creates no snapshot, such as an expiry."""
+"""Kind of commit that creates no snapshot, such as expiring snapshots."""
 ALL_MANIFESTS = -1
 """Value that stands for all manifests of the table."""
 
 
 def metadata_size(model: Any, snapshots: int) -> int:
-    """Return the size of table metadata with this number of snapshots, in bytes."""
+    """Return the size of a table metadata file that lists ``snapshots`` snapshots, in bytes."""
     return int(model.metadata_bytes + model.metadata_bytes_per_snapshot * snapshots)
 
 
 def list_size(model: Any, manifests: int) -> int:
-    """Return the size of a manifest list with this number of manifests, in bytes."""
+    """Return the size of a manifest list with ``manifests`` manifests, in bytes."""
     return int(model.manifest_list_bytes + model.manifest_list_bytes_per_manifest * manifests)
 
 
@@ -35,15 +35,15 @@ def merged_size(model: Any, mean: int, manifests: int) -> int:
 
 
 def hits_of(table: Any, traits: Any) -> int:
-    """Return the number of data manifests that contain files which the operation removes."""
+    """Return the number of data manifests that list a file removed by the operation."""
     return int(table.data if traits.hits == ALL_MANIFESTS else min(traits.hits, table.data))
 
 
 def merge_bins(count: int, size: int, least: int, target: int) -> tuple[int, int, int]:
     """Return the merge plan of a group of manifests.
 
-    Manifests are packed into bins of ``target`` bytes, oldest first. Full bins are merged. The newest bin is merged if it contains
-    at least ``least`` manifests. All manifests are assumed to have the mean size.
+    Manifests are packed into bins of ``target`` bytes, oldest first. Each full bin is merged into one manifest. The newest bin is
+    merged only if it contains at least ``least`` manifests. All manifests are assumed to have the mean size.
 
     Returns:
         Number of full bins, manifests per bin, and manifests in the newest bin (0 if that bin is not merged).
@@ -59,7 +59,7 @@ def merge_bins(count: int, size: int, least: int, target: int) -> tuple[int, int
 
 
 def bins_of(model: Any, manifests: int, size: int) -> tuple[int, int, int]:
-    """Return the merge plan of the manifests of a table, as ``merge_bins`` does. The plan is empty if merging is disabled."""
+    """Return the merge plan of ``merge_bins`` for a table's manifests; no merges if merging is disabled."""
     if not model.merge_manifests:
         return 0, 1, 0
     return merge_bins(manifests, size, model.min_count_to_merge, model.target_bytes)
@@ -71,14 +71,14 @@ def merged_away(bins: int, per_bin: int, newest: int) -> int:
 
 
 def young_before_start(interval_ms: float, cutoff_ms: float) -> int:
-    """Return the number of snapshots since ``cutoff_ms``, for a table with a snapshot every ``interval_ms`` before time 0."""
+    """Return the number of snapshots from ``cutoff_ms`` to time 0, for a table that received one every ``interval_ms``."""
     if cutoff_ms > 0.0:
         return 0
     return int(min(-cutoff_ms / interval_ms, 1e15)) if interval_ms > 0.0 else 10**15
 
 
 def snapshots_kept(table: Any, traits: Any, young: int) -> int:
-    """Return the number of snapshots that an expiry retains.
+    """Return the number of snapshots that remain after snapshots are expired.
 
     ``young`` is the number of snapshots within the maximum age.
     """
@@ -86,7 +86,7 @@ def snapshots_kept(table: Any, traits: Any, young: int) -> int:
 
 
 class FileCounts(NamedTuple):
-    """Counts of a table that a commit changes. They are fields of ``endive.table.TableFiles``."""
+    """Fields of ``endive.table.TableFiles`` that a commit changes."""
 
     data: int
     data_bytes: int

@@ -1,4 +1,4 @@
-"""Review the snapshots since the start of an operation, and compute the file accesses of its next attempt.
+"""Review the snapshots committed since the start of an operation, and compute which files its next attempt accesses.
 
 ``record`` is any object with the fields of ``endive.table.SnapshotRecord``. ``table`` has the fields of ``TableFiles``, ``traits``
 has the fields of ``Traits``, and ``handle`` has the fields of ``endive.transaction.iceberg.Handle``.
@@ -19,19 +19,19 @@ class Review(NamedTuple):
     manifests: int
     """Number of manifests that validation reads."""
     conflicting: int
-    """Number of snapshots since the last attempt that may be real conflicts."""
+    """Number of snapshots since the last attempt that may conflict with the operation."""
     hits: int
-    """Number of new data manifests in the written partitions since the last attempt."""
+    """Number of data manifests that were added to the written partitions since the last attempt."""
     misses: int
-    """Number of other new data manifests since the last attempt that the client must read."""
+    """Number of other data manifests added since the last attempt that the client must read."""
     deletes: int
-    """Number of new delete manifests since the last attempt."""
+    """Number of delete manifests added since the last attempt."""
     delete_hits: int
-    """Number of new delete manifests in the written partitions since the last attempt."""
+    """Number of delete manifests that were added to the written partitions since the last attempt."""
 
 
 def nothing_found() -> Review:
-    """Return the review of no snapshots."""
+    """Return a review in which all counts are 0."""
     return Review(0, 0, 0, 0, 0, 0, 0)
 
 
@@ -41,23 +41,23 @@ def reads_history(traits: Any) -> bool:
 
 
 def is_start_expired(table: Any, start: int) -> bool:
-    """Return whether an expiry has removed the snapshot from which the operation started.
+    """Return whether the snapshot from which the operation started has expired.
 
-    ``start`` is the number of snapshots committed before that start.
+    ``start`` is the number of snapshots that had been committed when the operation started.
     """
     return bool(table.length - start >= table.snapshots)
 
 
 def review_record(found: Review, record: Any, traits: Any, in_range: bool, overlaps: bool, is_new: bool) -> Review:
-    """Add a snapshot to the review of newer snapshots.
+    """Return the review with the counts of one more snapshot added.
 
     Args:
-        found: Review of the newer snapshots.
-        record: Snapshot.
+        found: Review of all newer snapshots.
+        record: Snapshot to add.
         traits: Traits of the operation.
         in_range: Whether the partition range of the snapshot includes a partition that the operation writes.
-        overlaps: Whether the snapshot may have written to one of these partitions. Only relevant if ``is_new`` or if attempts reuse
-            nothing.
+        overlaps: Whether the snapshot may have written to one of these partitions. Only relevant if ``is_new`` is set or attempts
+            reuse nothing.
         is_new: Whether the snapshot was committed since the last attempt.
     """
     kind = record.kind
@@ -89,9 +89,9 @@ def review_record(found: Review, record: Any, traits: Any, in_range: bool, overl
 
 
 def without_own(found: Review, own: int) -> Review:
-    """Return the review without conflicts with earlier commits of the same job.
+    """Return the review without the conflicts that are due to earlier commits of the same job.
 
-    The ``own`` earlier commits replaced other files, so they do not conflict.
+    Each of these ``own`` commits replaced other files, so it does not conflict.
     """
     return Review(
         found.lists, found.manifests, max(found.conflicting - own, 0), found.hits, found.misses, found.deletes, found.delete_hits
@@ -99,10 +99,9 @@ def without_own(found: Review, own: int) -> Review:
 
 
 class Filtered(NamedTuple):
-    """Numbers of manifests that an attempt filters.
+    """Numbers of manifests that an attempt filters, for data manifests and delete manifests separately.
 
-    The attempt rewrites the manifests that match, and only reads the others. The numbers are separate for data manifests and delete
-    manifests.
+    The attempt reads all of these manifests, and rewrites those that match (hits).
     """
 
     hits: int
@@ -114,7 +113,7 @@ class Filtered(NamedTuple):
 def manifests_to_filter(table: Any, handle: Any, traits: Any, found: Review) -> Filtered:
     """Return the numbers of manifests that an attempt filters.
 
-    The first attempt filters all relevant manifests. Later attempts filter only new manifests.
+    The first attempt filters all relevant manifests. A retry filters only manifests that were added since the previous attempt.
     """
     hits = 0 if handle.prepared else hits_of(table, traits)
     if handle.prepared and traits.hits and table.merges != handle.merges:
@@ -127,10 +126,12 @@ def manifests_to_filter(table: Any, handle: Any, traits: Any, found: Review) -> 
 
 
 def files_of_lost_attempts(handle: Any) -> int:
-    """Return the number of files that the client deletes after a commit: files of failed attempts, and merged manifests."""
+    """Return the number of files that the client deletes after a commit: files of failed attempts, and manifests replaced by
+    merging.
+    """
     return int(handle.lost + handle.made * handle.merged)
 
 
 def files_made(handle: Any, traits: Any) -> int:
-    """Return the number of files that an operation has written. An operation that aborts deletes these files."""
+    """Return the number of files that an operation has written, and deletes if it aborts."""
     return int(handle.lost + 1 + handle.merged + handle.made + traits.deletes if handle.made_list else 0)

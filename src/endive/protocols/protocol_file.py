@@ -23,7 +23,7 @@ from endive.transaction.protocol_path import (
 )
 
 OPERATIONS = ICEBERG_OPERATIONS - {"expire_snapshots"}
-"""Operations that a protocol can commit. Each of them adds a version to a table."""
+"""Operations that a protocol can commit. Each commit adds a version to a table."""
 Factor = Annotated[float, Field(ge=0, le=1e6)]
 STEP_PHASES = ("load", "attempt", "after_loss", "after_success", "after_abort")
 _DISCOVERING = ("list", "read", *sorted(CATALOG_OPERATIONS))
@@ -31,7 +31,7 @@ _FACTORS = ("per_version_behind", "per_attempt", "per_file", "per_log_entry")
 
 
 class StepSection(Section):
-    """Step of a protocol: requests of one kind. The client sends the steps in the order of the file."""
+    """Step of a protocol: requests of one kind. The client executes the steps in the order of the file."""
 
     operation: StepOperation = Field(
         description="Kind of request. list, read, write and delete: an object. request: the catalog. statement: the database."
@@ -78,12 +78,12 @@ class StepSection(Section):
 
     @property
     def can_discover(self) -> bool:
-        """True if the response of the step can show the current version of the table."""
+        """True if the response can contain the current version of the table."""
         return self.operation in _DISCOVERING and self.object != "data" and self.is_single
 
 
 class CommitSection(Section):
-    """``[commit]``: request that makes a commit take effect."""
+    """``[commit]``: the request by which a commit takes effect."""
 
     point: CommitPoint = Field(
         description="put_if_absent: next entry of a log; swap: compare-and-swap of a pointer; insert: row with a unique key in a "
@@ -100,7 +100,7 @@ Against = dict[str, list[str]]
 
 
 class ConflictSection(Section):
-    """``[conflicts]``: intervening operations that make an operation fail, by the level at which both must overlap."""
+    """``[conflicts]``: intervening operations that cause an operation to fail if they overlap in a table, partition or file."""
 
     rebases: bool = Field(True, description="The client commits on top of intervening commits that do not conflict.")
     table: Against = Field(
@@ -117,7 +117,7 @@ class ConflictSection(Section):
 
 
 class RetrySection(Section):
-    """``[retries]``: defaults of ``transaction.retry``, ``retry_backoff`` and both timeouts."""
+    """``[retries]``: defaults of ``transaction.retry``, ``retry_backoff`` and the two timeouts."""
 
     limit: Count = Field(0, description="Maximum number of retries after the first attempt.")
     total_timeout_ms: NonNegativeMs | None = Field(None, description="Maximum total time, checked after each failed attempt.")
@@ -133,7 +133,7 @@ class RetrySection(Section):
 
 
 class CheckpointSection(Section):
-    """``[checkpoints]``: checkpoints, which summarize the log."""
+    """``[checkpoints]``: files that summarize the log."""
 
     every: Count = Field(0, description="Number of commits per checkpoint; 0 disables checkpoints.")
     by: Literal["writer", "background"] = Field(
@@ -194,10 +194,10 @@ def phases_of(document: ProtocolDocument) -> dict[str, list[StepSection]]:
 
 
 def discovering_step(document: ProtocolDocument, phase: str) -> int | None:
-    """Return the index of the first step of a phase whose response shows the current version.
+    """Return the index of the step of a phase from whose response the client learns the current version.
 
-    In ``load`` and ``after_loss``, the default is the first step that can show the version. The index is None if there is no such
-    step.
+    This is the first step with ``discovers``. Without such a step, it is the first step of ``load`` or ``after_loss`` whose
+    response can contain the version, or None.
     """
     steps = phases_of(document)[phase]
     marked = [place for place, step in enumerate(steps) if step.discovers]

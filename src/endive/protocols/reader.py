@@ -27,7 +27,7 @@ _PHASE_OF_KEY = {"checkpoints.steps": "checkpoint"}
 
 @dataclass(frozen=True)
 class ProtocolFile:
-    """Protocol with its source and the text of its file."""
+    """Protocol that was read from a file, with the origin and the text of the file."""
 
     protocol: Protocol
     document: ProtocolDocument
@@ -35,13 +35,13 @@ class ProtocolFile:
 
     @property
     def date(self) -> str:
-        """Date of the sources of the protocol as text."""
+        """Date of the protocol's sources, as text."""
         date = self.document.date
         return date.isoformat() if isinstance(date, datetime.date) else date
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Keys of ``[transaction]`` that the protocol sets, unless the configuration sets them."""
+        """Default values that the protocol sets for keys of ``[transaction]``."""
         retries = self.document.retries
         found: dict[str, Any] = {"retry": retries.limit, "retry_backoff": retries.backoff.model_dump(exclude_unset=True)}
         for name in ("total_timeout_ms", "operation_timeout_ms"):
@@ -129,12 +129,12 @@ def parse_protocol(text: str, where: str, name: str) -> ProtocolFile:
 
 
 def describe(found: ProtocolFile) -> str:
-    """Return the content of a protocol as canonical text, from which hashes are computed."""
+    """Return the content of a protocol as canonical text for hashes."""
     return json.dumps(found.content, sort_keys=True)
 
 
 def _with_lines(problems: list[Problem], text: str) -> list[Problem]:
-    """Return the problems, each with the line of its key in the file if the key is in the file."""
+    """Return the problems, with the line of each key that is in the file."""
     found = []
     for problem in problems:
         line = line_of(problem.key, text)
