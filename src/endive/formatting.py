@@ -96,6 +96,13 @@ def format_duration(ms: float) -> str:
     return f"{format_number(ms)} ms"
 
 
+def format_minimum_duration(ms: float) -> str:
+    """Return a duration rounded up, for a length that a run needs: 3.333 h are ``3.34 h``."""
+    unit = next((size for _, size in _DURATIONS if ms >= 2.0 * size), 1.0)
+    step = unit * 10.0 ** min(0, math.floor(math.log10(ms / unit)) - 2)
+    return format_duration(math.ceil(ms / step - 1e-9) * step)
+
+
 def format_rate(per_s: float) -> str:
     """Return a rate per second such as ``1.99/s``, or per hour such as ``12.1/h`` if it is low."""
     return f"{format_number(per_s * 3600.0)}/h" if 0.0 < per_s < 0.01 else f"{format_number(per_s)}/s"

@@ -82,8 +82,8 @@ def test_the_precision_of_a_frontier_is_that_of_the_load(config: Path, tmp_path:
     assert found["high"] / found["low"] <= 1.5
     for options, message in (
         (["--precision", "1pp"], "a load is not a proportion"),
-        (["--precision", "5%", "--seeds", "5"], "excludes --seeds"),
-        (["--precision", "5%", "--tolerance", "5%"], "excludes --tolerance"),
+        (["--precision", "5%", "--seeds", "5"], "cannot be combined with --seeds"),
+        (["--precision", "5%", "--tolerance", "5%"], "cannot be combined with --tolerance"),
     ):
         result = invoke(*map(str, command), *options)
         assert result.exit_code == 2
@@ -105,20 +105,20 @@ def test_seeds_that_do_not_help_are_not_added(config: Path, tmp_path: Path) -> N
     found = invoke("run", str(config), "-o", str(tmp_path / "out"), "--precision", "0.1pp")
     text = " ".join(found.output.split())
     assert "Over 8 seeds" in text
-    assert "success_rate depends on transactions in flight at the end of the run; more seeds do not help." in text
+    assert "success_rate depends on transactions in flight at the end of the run, so more seeds do not help." in text
     assert "Raise simulation.duration_ms." in text
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run", "--precision", "1%", "--seed", "3"], "excludes --seed"),
-        (["run", "--precision", "1%", "--seeds", "3"], "excludes --seeds"),
+        (["run", "--precision", "1%", "--seed", "3"], "cannot be combined with --seed"),
+        (["run", "--precision", "1%", "--seeds", "3"], "cannot be combined with --seeds"),
         (["run", "--for", "p99"], "no effect without --precision"),
         (["run", "--max-seeds", "9"], "no effect without --precision"),
         (["run", "--precision", "much"], "is not a precision"),
         (["tune", "--for", "p95", "--precision", "1pp"], "1pp applies to proportions"),
-        (["tune", "--for", "success", "--precision", "1%", "--seeds", "9"], "excludes --seeds"),
+        (["tune", "--for", "success", "--precision", "1%", "--seeds", "9"], "cannot be combined with --seeds"),
     ],
 )
 def test_contradictions_are_errors(config: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
@@ -132,7 +132,7 @@ def test_run_in_python_takes_a_precision(tmp_path: Path) -> None:
     row = study.to_pandas("experiments").iloc[0]
     assert row["throughput_per_s_hw"] <= 0.06 * row["throughput_per_s"]
     assert row["n_seeds"] == len(seeds_in(tmp_path / "out")) > 8
-    with pytest.raises(endive.ConfigError, match="excludes --seeds"):
+    with pytest.raises(endive.ConfigError, match="cannot be combined with --seeds"):
         endive.run(TREE, precision="6%", seeds=3)
 
 

@@ -265,7 +265,7 @@ def test_conditions_are_judged_over_seeds(here: Path) -> None:
     ("arguments", "message"),
     [
         (("--seeds", "3"), "--seeds needs a condition (--fail-if)"),
-        (("--seeds", "3", "--seed", "1", "--fail-if", "success < 1%"), "--seeds excludes --seed"),
+        (("--seeds", "3", "--seed", "1", "--fail-if", "success < 1%"), "--seeds cannot be combined with --seed"),
         (("--junit", "out.xml"), "--junit needs a condition (--fail-if)"),
     ],
 )

@@ -20,11 +20,15 @@ TWO_CLASSES = '[workload.a]\nrate = 1.0\noperation = "fast_append"\n[workload.b]
     ("text", "key", "message"),
     [
         ("[catalog]\nnum_groups = 2", "catalog.num_groups", "must be at most catalog.num_tables = 1 (got 2)"),
-        ("[catalog]\npartitions.per_table = [1, 2]", "catalog.partitions.per_table", "must have 1 values, one per table"),
+        (
+            "[catalog]\npartitions.per_table = [1, 2]",
+            "catalog.partitions.per_table",
+            "must have one value per table, as catalog.num_tables = 1",
+        ),
         (
             "[catalog]\npartitions = { num_partitions = 2, per_table = [2] }",
             "catalog.partitions",
-            "exclude each other; keep one of them",
+            "cannot be set together; keep one of them",
         ),
         ("[transaction]\ntables_per_txn = 2", "transaction.tables_per_txn", "must be at most 1, the number of tables (got 2)"),
         (
@@ -55,7 +59,7 @@ TWO_CLASSES = '[workload.a]\nrate = 1.0\noperation = "fast_append"\n[workload.b]
         (
             '[catalog]\ntable_metadata_inlined = false\n[transaction]\ncommit_path = "iceberg"',
             "catalog.table_metadata_inlined",
-            "has no effect: Iceberg's clients always write metadata.json. It is a key of commit_path = 'endive'",
+            "has no effect, because Iceberg's clients always write metadata.json. It applies only to commit_path = 'endive'",
         ),
         (
             '[catalog]\ntype = "service"\ntable_metadata_inlined = false',
@@ -98,7 +102,7 @@ TWO_CLASSES = '[workload.a]\nrate = 1.0\noperation = "fast_append"\n[workload.b]
             "workload.a.partitions_per_txn",
             "must be at most 2, the number of partitions of a table",
         ),
-        ("[workload.a]\nrate = 1.0\nclosed.clients = 2", "workload.a", "closed and rate exclude each other"),
+        ("[workload.a]\nrate = 1.0\nclosed.clients = 2", "workload.a", "closed and rate cannot be set together"),
         ('[workload.a]\noperation = "read_only"\noperation_types.read_only = 1', "workload.a", "operation and operation_types"),
         ("[transaction]\nconflicting_manifests = { mean = 1.0, min = 3, max = 2 }", "transaction.conflicting_manifests", "min 3"),
         (
@@ -239,7 +243,7 @@ def test_checks_of_classes_are_made_beside_those_of_the_catalog() -> None:
 
 def test_the_name_of_the_totals_is_reserved() -> None:
     """A class named `all` vanished into the totals."""
-    assert "is reserved for totals over all classes" in problems("[workload.all]\nrate = 1.0\n")["workload.all"]
+    assert "is reserved for the totals of all classes" in problems("[workload.all]\nrate = 1.0\n")["workload.all"]
 
 
 def written_out_defaults() -> Iterator[tuple[str, Any]]:

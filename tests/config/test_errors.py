@@ -58,10 +58,10 @@ def test_an_unknown_key_gets_a_suggestion(key: str, value: Any, hint: str) -> No
         (
             "simulation.output_path",
             "runs/..",
-            "must stay below the output directory: use a relative path",
+            "must be inside the output directory: use a relative path",
         ),
-        ("simulation.output_path", "../x.parquet", "must stay below the output directory"),
-        ("simulation.output_path", "/etc/important.txt", "must stay below the output directory"),
+        ("simulation.output_path", "../x.parquet", "must be inside the output directory"),
+        ("simulation.output_path", "/etc/important.txt", "must be inside the output directory"),
         ("catalog.num_tables", 0, "should be greater than or equal to 1 (got 0)"),
         ("catalog.linearization", 1.5, "should be less than or equal to 1 (got 1.5)"),
         ("catalog.type", "appen", "should be 'cas', 'append', 'instant' or 'service'; did you mean 'append'? (got 'appen')"),

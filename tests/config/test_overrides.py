@@ -35,7 +35,7 @@ def test_an_unknown_class_is_an_error_with_a_suggestion() -> None:
 
 
 def test_a_new_class_is_made_in_a_file_only() -> None:
-    assert "an override cannot add a class" in complaint({"workload.backfill": {"rate": 1.0}})
+    assert "and an override cannot add a class" in complaint({"workload.backfill": {"rate": 1.0}})
     found = complaint({"workload.x.rate": 1}, {**CLASSES, "workload": {}, "transaction": {"inter_arrival": {"scale": 1.0}}})
     assert "the file has no classes" in found
 

@@ -67,10 +67,10 @@ def test_a_sweep_without_either_has_three_seeds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("about", "options", "message"),
     [
-        ('precision = "2%"\nseeds = "0-4"', {}, "sweep.precision.*excludes seeds"),
+        ('precision = "2%"\nseeds = "0-4"', {}, "sweep.precision.*cannot be combined with seeds"),
         ("max_seeds = 20", {}, "sweep.max_seeds.*no effect without precision"),
         ('precision = "2"', {}, "sweep.precision.*is not a precision"),
-        ("", {"seeds": "5", "precision": "1%"}, "excludes --seeds"),
+        ("", {"seeds": "5", "precision": "1%"}, "cannot be combined with --seeds"),
         ("", {"max_seeds": 5}, "no effect without --precision"),
     ],
 )

@@ -155,7 +155,7 @@ def test_seeds() -> None:
         ('[sweep]\n[axes]\n"workload.w.rate" = []', "`axes.workload.w.rate` must have at least one value"),
         ('[sweep]\n[axes]\n"workload.w.rate" = { from = 5, to = 1, step = 1 }', "must have at least one value"),
         ('[sweep]\n[axes]\n"workload.w.rate" = { from = 1, to = 5 }', "a range needs points or step"),
-        ('[sweep]\n[axes]\n"workload.w.rate" = { from = 1, to = 5, points = 2, step = 1 }', "exclude each other"),
+        ('[sweep]\n[axes]\n"workload.w.rate" = { from = 1, to = 5, points = 2, step = 1 }', "cannot be set together"),
         ('[sweep]\n[axes]\n"workload.w.rate" = { from = 0, to = 5, points = 3, scale = "log" }', "from and to above 0"),
         ('[sweep]\n[axes]\n"workload.w.rate" = [1]\n[[zip]]\n"workload.w.rate" = [1]', "is varied twice"),
         ('[sweep]\n[[zip]]\n"a" = [1]\n"b" = [1, 2]', "needs lists of the same length"),

@@ -33,7 +33,7 @@ def test_a_plain_configuration_has_no_warnings() -> None:
 @pytest.mark.parametrize(
     ("arrivals", "effect"),
     [
-        ({"periodic": {"interval_ms": 900_000.0}}, "4 of them run at a time and compete"),
+        ({"periodic": {"interval_ms": 900_000.0}}, "4 of them run at the same time and compete"),
         ({"writers": 1, "every_ms": 900_000.0}, "writers miss slots and start late"),
     ],
 )
@@ -90,7 +90,7 @@ def test_one_pointer_for_many_tables() -> None:
 def test_a_quick_refusal_that_cannot_show(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(PROFILE + "failed_cas = { fixed_ms = 10.0 }\n")
     found = answer(tmp_path, storage__provider="own.toml")["failed_cas_unused"]
-    assert "takes effect at the end of its 60 ms" in found
+    assert "takes effect only at the end of its 60 ms" in found
     assert answer(tmp_path, storage__provider="own.toml", catalog__linearization=0.5) == {}
     (tmp_path / "own.toml").write_text(PROFILE + "failed_cas = { fixed_ms = 70.0 }\n")
     assert answer(tmp_path, storage__provider="own.toml") == {}

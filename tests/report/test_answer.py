@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from endive.formatting import format_duration, format_estimate, format_interval, format_percent, format_ratio, join_names
+from endive.formatting import (
+    format_duration,
+    format_estimate,
+    format_interval,
+    format_minimum_duration,
+    format_percent,
+    format_ratio,
+    join_names,
+)
 from endive.report.answer import answer_study, describe_windows, warn_study
 from tests.report.synthetic import synthetic_study
 
@@ -218,6 +226,8 @@ def test_small_words() -> None:
     assert format_percent(0.0001) == "0.01%"
     assert format_percent(0.0000001) == "<0.001%"
     assert [format_duration(ms) for ms in (12.345, 1500.0, 1_200_000.0)] == ["12.3 ms", "1.5 s", "20 min"]
+    needed = [format_minimum_duration(ms) for ms in (12_000_000.0, 3_600_000.0, 333.4, 59_999_000.0)]
+    assert needed == ["3.34 h", "1 h", "334 ms", "16.7 h"]
     assert [format_ratio(factor) for factor in (2.71, 13.6)] == ["2.7×", "14×"]
     assert format_interval(1.001, 1.002) == ""
     assert [format_interval(1.0, 2.0), format_interval(1.0, None), format_interval(None, 2.0), format_interval(None, None)] == [

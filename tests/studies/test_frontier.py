@@ -89,18 +89,24 @@ def test_exponential_intervals_are_varied_by_their_rate(config: Path) -> None:
 
 
 def test_arrivals_of_another_kind_are_not_replaced(config: Path) -> None:
-    with pytest.raises(ConfigError, match="exclude each other; keep one of them"):
+    with pytest.raises(ConfigError, match="cannot be set together; keep one of them"):
         ask(config, vary="workload.maintenance.rate", lowest=1.0)
 
 
 def test_the_rate_of_all_transactions(config: Path) -> None:
     one_class = CONFIG.partition("[workload.ingest]")[0] + "[transaction]\ninter_arrival.scale = 500.0\n"
-    config.write_text(one_class)
-    question = ask(config, vary="transaction.rate", until="success < 95%")
-    assert question.search.start == 2.0
-    interval = question.document(4.0).transaction.inter_arrival
-    assert interval is not None
-    assert interval.scale == 250.0
+    for key, value in (("scale", "500.0"), ("mean", "500.0"), ("mean", "'500ms'")):
+        config.write_text(one_class.replace("scale = 500.0", f"{key} = {value}"))
+        question = ask(config, vary="transaction.rate", until="success < 95%")
+        assert question.search.start == 2.0
+        interval = question.document(4.0).transaction.inter_arrival
+        assert interval is not None
+        assert interval.scale == 250.0
+
+
+def test_a_search_starts_at_a_configured_duration(config: Path) -> None:
+    config.write_text(CONFIG.replace("closed = { clients = 2 }", 'periodic = { interval_ms = "5s" }'))
+    assert ask(config, vary="workload.maintenance.periodic.interval_ms").search.start == 5_000.0
 
 
 def test_keys_of_whole_numbers_stay_whole(config: Path) -> None:
@@ -113,8 +119,9 @@ def test_keys_of_whole_numbers_stay_whole(config: Path) -> None:
     [
         ({"vary": "workload.ingest.rte", "from": 1.0}, "unknown key; did you mean 'rate'?"),
         ({"vary": "workload.ingest.operation", "from": 1.0}, "workload.ingest.operation"),
-        ({"vary": "workload.absent.rate"}, "unknown class 'absent'; an override cannot add a class"),
+        ({"vary": "workload.absent.rate"}, "unknown class 'absent', and an override cannot add a class"),
         ({"vary": "storage.provider"}, "--from is required"),
+        ({"vary": "transaction.rate"}, "every class of [workload] sets its own arrivals; vary workload.ingest.rate"),
         ({"until": "success(maintenence) < 95%"}, "unknown class 'maintenence'; did you mean 'maintenance'?"),
         ({"until": "success(ingest, fast_apend) < 95%"}, "unknown operation 'fast_apend'; did you mean 'fast_append'?"),
         ({"until": "sucess < 95%"}, "unknown metric 'sucess'"),
@@ -135,7 +142,7 @@ def test_invalid_values_are_reported(config: Path, asked: dict[str, Any], messag
 
 def test_a_load_beyond_all_numbers_is_refused(config: Path) -> None:
     config.write_text(CONFIG.replace("rate = 4", f"rate = 1{'0' * 400}"))
-    with pytest.raises(ConfigError, match=r"sets no workload\.ingest\.rate between 0 and 1e"):
+    with pytest.raises(ConfigError, match=r"does not set workload\.ingest\.rate to a number between 0 and 1e"):
         ask(config)
 
 

@@ -201,7 +201,7 @@ def _in_order(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> list[di
 
 
 def _warn(output: Output, totals: Sequence[dict[str, Any]]) -> None:
-    from endive.formatting import format_count, format_duration
+    from endive.formatting import format_count, format_minimum_duration
 
     few = sum(row["few_seeds"] for row in totals)
     if few:
@@ -211,7 +211,7 @@ def _warn(output: Output, totals: Sequence[dict[str, Any]]) -> None:
         output.note(f"{format_count(over, 'overloaded experiment')} (see the column saturated)")
     short = [row for row in totals if row["needed_ms"] is not None and row["saturated"] is None]
     if short:
-        needed = format_duration(max(row["needed_ms"] for row in short))
+        needed = format_minimum_duration(max(row["needed_ms"] for row in short))
         output.note(
             f"{format_count(len(short), 'experiment')} with runs that are too short to reach a steady state; set "
             f"simulation.duration_ms to {needed}"

@@ -123,7 +123,7 @@ def run(
         check_junit(junit, fail_if)
         target = precision_of(precision, seeds, max_seeds, for_)
         if target is not None and seed is not None:
-            refuse("--precision", "excludes --seed, because its seeds are 0, 1, ...")
+            refuse("--precision", "cannot be combined with --seed, because its seeds are 0, 1, ...")
         first, others = (0, ()) if target is not None else _split_seeds(seed, seeds, fail_if)
         subjects = precise_subjects(for_, [each.subject for each in conditions], target)
         document = with_label(load_document(config, overrides), config)
@@ -218,7 +218,7 @@ def _split_seeds(seed: int | None, seeds: str | None, conditions: Sequence[str])
     from endive.config.study import parse_seeds
 
     if seed is not None:
-        refuse("--seeds", "excludes --seed")
+        refuse("--seeds", "cannot be combined with --seed")
     if not conditions:
         refuse("--seeds", "needs a condition (--fail-if); `endive sweep` runs several seeds, `endive metrics` measures them")
     first, *others = parse_seeds(seeds)

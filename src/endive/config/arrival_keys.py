@@ -58,17 +58,18 @@ class ArrivalKeys(Section):
     inter_arrival: Interval | None = Field(None, description="Interval between arrivals; replaces `rate`.")
     periodic: Periodic | None = Field(None, description="Arrivals at fixed intervals.")
     closed: Closed | None = Field(
-        None, description="Closed loop: each client waits for its transaction before it submits the next one."
+        None, description="Closed loop: each client waits until its transaction has finished before it submits the next one."
     )
     writers: Writers | None = Field(
         None,
-        description="Number of writers. Each submits one transaction per `every_ms`, and waits until the "
-        "previous one has finished.",
+        description="Number of writers. Each submits one transaction per `every_ms`, but not before its previous transaction has "
+        "finished.",
     )
     every_ms: PositiveMs | None = Field(None, description="Interval between submissions of a writer (alias: `every`).")
     phase: Literal["random", "aligned", "staggered"] | None = Field(
         None,
-        description="Phases of the writers within the interval: random, all at its start (aligned), or evenly spaced (staggered).",
+        description="Submission times of the writers within the interval. random: a random time per writer. aligned: all at the "
+        "start. staggered: evenly spaced.",
     )
     schedule: list[RateStep] | None = Field(
         None, description="Poisson arrivals at a rate that varies over time: a list of steps in chronological order."
@@ -88,7 +89,7 @@ class ArrivalKeys(Section):
     def _check_arrivals(self) -> Self:
         given = ARRIVAL_KINDS.keys() & self.model_fields_set
         if len(given) > 1:
-            raise ValueError(f"{' and '.join(sorted(given))} exclude each other; keep one of them")
+            raise ValueError(f"{' and '.join(sorted(given))} cannot be set together; keep one of them")
         for kind in ARRIVAL_KINDS.values():
             for key in kind.companions:
                 if getattr(self, kind.key) is None and getattr(self, key) is not None:
@@ -104,7 +105,7 @@ class ArrivalKeys(Section):
                 raise ValueError(f"{key} has no effect with {self.kind.key}, which sets the submission times; remove {key}")
         start_ms, end_ms = self.start_ms or 0.0, self.end_ms
         if end_ms is not None and end_ms <= start_ms:
-            raise ValueError(f"end_ms {end_ms:.12g} must be above start_ms {start_ms:.12g}")
+            raise ValueError(f"end_ms {end_ms:.12g} must be later than start_ms {start_ms:.12g}")
         if self.schedule is not None and not self.schedule:
             raise ValueError('schedule must have at least one step, such as schedule = [{ from = "0s", rate = 2.0 }]')
         for before, after in itertools.pairwise(self.schedule or ()):
@@ -165,11 +166,11 @@ COLUMNS = {
     "table": "table",
     "partitions": "partitions",
 }
-"""Columns that a trace may have, and the field that each sets."""
+"""Field of a submission by column of a trace."""
 
 
 _NUMBER = re.compile(r"-?[0-9.]+(e[+-]?[0-9]+)?")
-"""Number as text: a column of a CSV file that mixes numbers and durations is a column of strings."""
+"""Number as text. PyArrow reads a CSV column that mixes numbers and durations as strings."""
 
 
 class TraceError(ValueError):
@@ -256,7 +257,7 @@ def _submission(row: dict[str, Any], number: int) -> Submission:
     table = _whole(row.get("table"), f"row {number}: table")
     partitions = _partitions(row.get("partitions"), f"row {number}: partitions")
     if partitions is not None and table is None:
-        raise TraceError(f"row {number}: partitions are given without a table")
+        raise TraceError(f"row {number}: partitions require a table")
     time_ms = _time(row["time_ms"], f"row {number}: time_ms")
     if time_ms is None:
         raise TraceError(f"row {number}: time_ms is missing")

@@ -60,7 +60,7 @@ def _useless_keys(name: str, section: Section, keys: Collection[str], message: s
 def _simulation(document: Document) -> Iterator[Problem]:
     path = document.simulation.output_path
     if Path(path).is_absolute() or ".." in Path(path).parts:
-        message = "must stay below the output directory: use a relative path without '..'"
+        message = "must be inside the output directory: use a relative path without '..'"
         yield Problem("simulation.output_path", message, path)
     elif not Path(path).name:
         yield Problem("simulation.output_path", "must name a file", path)
@@ -83,7 +83,11 @@ def _topology(document: Document) -> Iterator[Problem]:
     catalog = document.catalog
     per_table = catalog.partitions.per_table
     if not lists_every_table(document):
-        yield Problem("catalog.partitions.per_table", f"must have {catalog.num_tables} values, one per table", per_table)
+        yield Problem(
+            "catalog.partitions.per_table",
+            f"must have one value per table, as catalog.num_tables = {catalog.num_tables}",
+            per_table,
+        )
     if catalog.pointers > catalog.num_tables:
         yield Problem("catalog.num_groups", f"must be at most catalog.num_tables = {catalog.num_tables}", catalog.num_groups)
 
@@ -175,7 +179,7 @@ def _transaction_effects(document: Document) -> Iterator[Problem]:
 def _workload_effects(document: Document) -> Iterator[Problem]:
     """Check for keys of ``[transaction]`` that no class of ``[workload]`` inherits, and for reserved class names."""
     if ALL_CLASSES in document.workload:
-        yield Problem(f"workload.{ALL_CLASSES}", "is reserved for totals over all classes; choose another name")
+        yield Problem(f"workload.{ALL_CLASSES}", "is reserved for the totals of all classes; choose another name")
     transaction, classes = document.transaction, document.workload.values()
     if classes:
         own = all(cls.kind is not None for cls in classes)
@@ -225,7 +229,10 @@ def _metadata(document: Document) -> Iterator[Problem]:
     if catalog.type == "service":
         message = 'has no effect with catalog.type = "service"; use catalog.writes_metadata = false if clients write metadata.json'
     elif all(cls.path.always_writes_metadata for cls in resolve_classes(document)):
-        message = f"has no effect: Iceberg's clients always write metadata.json. It is a key of commit_path = {DEFAULT_PATH.name!r}"
+        message = (
+            "has no effect, because Iceberg's clients always write metadata.json. It applies only to commit_path = "
+            f"{DEFAULT_PATH.name!r}"
+        )
     else:
         return
     yield Problem("catalog.table_metadata_inlined", message, catalog.table_metadata_inlined)

@@ -131,7 +131,7 @@ def check_committers(document: Document) -> Iterator[Problem]:
 def _check_committer(cls: ResolvedClass, section: CommitterSection, document: Document) -> Iterator[Problem]:
     end_ms = document.simulation.duration_ms
     if section.max_in_flight is not None and cls.arrivals.writers is None and cls.arrivals.closed is None:
-        message = "has no effect unless the class has numbered writers: set closed, or writers and every"
+        message = "has no effect unless the class has a fixed number of writers: set closed, or writers and every"
         yield Problem(cls.key("committer.max_in_flight"), message, section.max_in_flight)
     yield from _check_round(cls, section)
     if cls.start_ms + section.interval_ms >= end_ms and section.max_batch == 0:
@@ -346,10 +346,10 @@ def check_protocols(document: Document) -> Iterator[Problem]:
     first, protocol = following[0]
     for cls in classes:
         if cls.protocol is None:
-            message = f"cannot be combined with {protocol.name}, which class {first.name!r} follows: a table has one format"
+            message = f"cannot be combined with {protocol.name}, the protocol of class {first.name!r}: a table has one format"
             yield Problem(cls.key("commit_path"), message, cls.settings.commit_path)
         elif (cls.protocol.commit_point, cls.protocol.scope) != (protocol.commit_point, protocol.scope):
-            message = f"has another commit point than {protocol.name}, which class {first.name!r} follows"
+            message = f"has a different commit point from {protocol.name}, the protocol of class {first.name!r}"
             yield Problem(cls.key("commit_path"), message, cls.settings.commit_path)
     for key in sorted(document.table.changed_keys - _TABLE_KEYS):
         yield Problem(f"table.{key}", f"has no effect with {protocol.name}; use table.files", getattr(document.table, key))
@@ -389,7 +389,7 @@ def _check_class(cls: ResolvedClass, protocol: Protocol) -> Iterator[Problem]:
     if settings.retry > 0 and not protocol.rebases:
         yield Problem(cls.key("retry"), f"must be 0 with {protocol.name}: it does not rebase (conflicts.rebases)", settings.retry)
     elif settings.retry > 0 and not protocol.discovers_again:
-        message = f"must be 0 with {protocol.name}: no step shows the current version after a lost attempt"
+        message = f"must be 0 with {protocol.name}: no step shows the current version after a failed attempt"
         yield Problem(cls.key("retry"), message, settings.retry)
     for key in _ICEBERG_KEYS:
         if key in cls.changed_keys:

@@ -82,7 +82,7 @@ def with_override(tree: Tree, source: str, key: str, value: Any) -> Tree:
         return override(tree, key, value)
     except UnknownClassError as unknown:
         hint = nearest(unknown.name, unknown.known) if unknown.known else "the file has no classes"
-        message = f"unknown class {unknown.name!r}; an override cannot add a class; {hint}"
+        message = f"unknown class {unknown.name!r}, and an override cannot add a class; {hint}"
         raise ConfigError(source, [Problem(key, message, value)]) from None
     except KeyError:
         raise ConfigError(source, [Problem(key, "cannot be set: a parent key is not a table", value)]) from None

@@ -74,11 +74,11 @@ class RetryBackoff(Section):
     enabled: bool = Field(False, description="Wait before each retry.")
     kind: Literal["exponential", "slots", "aimd", "retry_after", "linear"] = Field(
         "exponential",
-        description="Kind of backoff. exponential: multiplied by multiplier at each retry, randomized by jitter. slots: a "
-        "random one of 4 slots, each as long as the first attempt; the number of slots doubles at each retry. "
-        "aimd: kept per writer, multiplied by multiplier after a lost race and reduced by base_ms after a commit. "
-        "retry_after: retry_after_ms of the service, increased by a random fraction of up to jitter. linear: "
-        "increased by base_ms at each retry, randomized by jitter.",
+        description="Kind of backoff. exponential: grows by the factor multiplier with each retry, randomized by jitter. linear: "
+        "grows by base_ms with each retry, randomized by jitter. slots: one of 4 slots at random, each as long as the first "
+        "attempt; the number of slots doubles with each retry. aimd: one backoff per writer, multiplied by multiplier after a lost "
+        "race and reduced by base_ms after a commit. retry_after: retry_after_ms of the service, increased by a random fraction of "
+        "up to jitter.",
     )
     base_ms: NonNegativeMs = Field(10.0, description="Backoff before the first retry.")
     multiplier: Annotated[float, Field(ge=1, le=1e6)] = Field(2.0, description="Factor by which the backoff grows with each retry.")
@@ -178,7 +178,7 @@ class Transactions(Section):
     )
     operation_timeout_ms: NonNegativeMs | None = Field(
         None,
-        description="Time since submission at which the client cancels the operation; the first attempt is never cancelled.",
+        description="Time after submission at which the client cancels the operation. The first attempt is never cancelled.",
     )
     retry_backoff: RetryBackoff = Field(default_factory=RetryBackoff, description="Backoff before a retry.")
     table_handle: TableHandle = Field(
@@ -202,7 +202,7 @@ class Transactions(Section):
         None, description="Isolation level for validation. Default: serializable, but none for replace_partitions and delete."
     )
     overwrite_by: Literal["files", "filter"] = Field(
-        "files", description="Files replaced by an overwrite: listed explicitly, or selected by a filter."
+        "files", description="How an overwrite selects the files that it replaces: by an explicit list, or by a filter."
     )
     delete_files: Literal["position", "equality", "vectors"] = Field(
         "position", description="Kind of delete files that a row_delta writes."
@@ -242,7 +242,7 @@ class CommitterSection(Section):
         0.0, description="Interval between the starts of two consecutive commits, in ms; 0: as soon as possible."
     )
     max_batch: Count = Field(
-        0, description="Number of file batches that triggers a commit, and maximum number of file batches per commit; 0: no limit."
+        0, description="Number of file batches that triggers a commit, which is also the maximum per commit; 0: no limit."
     )
     max_in_flight: AtLeastOne | None = Field(
         None,
@@ -250,7 +250,7 @@ class CommitterSection(Section):
     )
     round: CommitRound = Field(
         "queue",
-        description="Start of a commit. queue: when batches are waiting and the interval has passed. all_writers: when all "
+        description="When a commit starts. queue: when batches are waiting and the interval has passed. all_writers: when all "
         "writers have delivered their batch of the round, or after `timeout_ms` (Kafka Connect, Flink).",
     )
     timeout_ms: PositiveMs | None = Field(
@@ -273,7 +273,7 @@ class _ClassKeys(ArrivalKeys):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if {"operation", "operation_types"} <= self.model_fields_set:
-            raise ValueError("operation and operation_types exclude each other; keep one of them")
+            raise ValueError("operation and operation_types cannot be set together; keep one of them")
         return self
 
 
@@ -311,14 +311,14 @@ class Partitions(Section):
     @model_validator(mode="after")
     def _check(self) -> Partitions:
         if self.num_partitions is not None and self.per_table is not None:
-            raise ValueError("num_partitions and per_table exclude each other; keep one of them")
+            raise ValueError("num_partitions and per_table cannot be set together; keep one of them")
         return self
 
 
 class CoalesceSection(Section):
     """Group commit: one swap commits all requests that wait for the same table."""
 
-    linger_ms: NonNegative = Field(0.0, description="Time that a commit waits for others to join its batch, in ms.")
+    linger_ms: NonNegative = Field(0.0, description="Time that a commit waits for further commits to join its batch, in ms.")
     max_batch: Count = Field(0, description="Maximum number of commits per swap; 0: no limit.")
 
 
@@ -347,7 +347,7 @@ class CatalogSection(Section):
     size_bytes: Count = Field(4096, description="Size of the catalog file, for providers whose latencies depend on the size.")
     table_metadata_inlined: bool = Field(
         True,
-        description="commit_path = endive with a catalog in an object store: true: the catalog stores table metadata; false: "
+        description="commit_path = endive with a catalog in an object store: whether the catalog stores table metadata. If false, "
         "clients read and write metadata files. Iceberg's clients always write metadata.json.",
     )
     compaction_threshold: Threshold = Field(16_000_000, description="append: size in bytes above which the log is sealed.")
@@ -370,16 +370,17 @@ class CatalogSection(Section):
         None, description="service: queue length at which further requests are rejected with 429 or 503."
     )
     retry_after_ms: NonNegative = Field(
-        1000.0, description="service: wait before a rejected request is resent. The backoff kind retry_after is based on it."
+        1000.0, description="service: wait before a rejected request is resent, which the backoff kind retry_after also uses."
     )
     max_resends: Files = Field(
         5,
-        description="service: maximum number of resends of a rejected request; then the operation aborts with service_unavailable.",
+        description="service: maximum number of resends of a rejected request, after which the operation aborts "
+        "(service_unavailable).",
     )
     lock: Literal["none", "table"] | None = Field(
         None,
-        description="service: table: commits to the same table are serialized. none: they are processed concurrently. Default: "
-        "none; with coalesce, commits are always serialized.",
+        description="service: how commits to the same table are processed: serially (table) or concurrently (none). Default: none; "
+        "with coalesce, always serially.",
     )
     server_retries: Files = Field(
         0,
@@ -397,8 +398,8 @@ class CatalogSection(Section):
     )
     database_conflict: Probability = Field(
         0.0,
-        description="service: probability that one concurrent commit to another table makes the database reject a commit with "
-        "a serialization failure. Clients do not retry it (request_failed).",
+        description="service: probability per concurrent commit to another table that the database rejects a commit with a "
+        "serialization failure. Clients do not retry such a commit (request_failed).",
     )
     coalesce: CoalesceSection | None = Field(None, description="service: group commit of requests for the same table.")
     transfer_ms_per_mib: NonNegative = Field(10.0, description="service: additional latency of a load per MiB of table metadata.")
@@ -589,9 +590,9 @@ class FailuresSection(Section):
     slow_response_ms: NonNegativeMs = Field(5_000.0, description="Delay of a slow response (`endive lab` only).")
     on_unknown: OnUnknown = Field(
         "check",
-        description="Reaction to a lost response. check: the client reads the catalog, as Iceberg does. retry: it commits "
-        "again, so the commit may take effect twice. idempotency_key: it resends the same commit with a key, by "
-        "which the service recognizes it.",
+        description="Reaction to a lost response. check: the client reads the catalog, as Iceberg does. retry: the client commits "
+        "again, so the commit may take effect twice. idempotency_key: it resends the same commit with a key, by which the service "
+        "recognizes it.",
     )
     status_checks: Count = Field(
         3, description="on_unknown = check: number of status checks after the first one (commit.status-check.num-retries)."
@@ -621,7 +622,7 @@ class ComponentSection(Section):
         description="FILE.py:CLASS, relative to the configuration file. Requires --allow-code."
     )
     options: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the class.")
-    classes: list[str] | None = Field(None, description="transaction: workload classes that use it. Default: all.")
+    classes: list[str] | None = Field(None, description="transaction: workload classes that use the component. Default: all.")
     source: str | None = Field(None, description="Content of the file given by `code`; set by Endive.")
 
 

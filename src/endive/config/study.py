@@ -75,7 +75,7 @@ class Range(StudySection):
         if self.points is None and self.step is None:
             raise ValueError("a range needs points or step")
         if self.points is not None and self.step is not None:
-            raise ValueError("points and step of a range exclude each other")
+            raise ValueError("points and step of a range cannot be set together")
         if self.scale == "log" and (self.points is None or self.first <= 0 or self.last <= 0):
             raise ValueError("a log range needs points, and from and to above 0")
         if self.step is not None and (self.last - self.first) / self.step > MOST_VALUES:
@@ -289,5 +289,7 @@ def choose_precision(precision: str | None, seeds: object, most_seeds: int | Non
             raise ConfigError(f"{source}max-seeds", [Problem("", "has no effect without --precision")])
         return None
     if seeds is not None:
-        raise ConfigError(f"{source}precision", [Problem("", "excludes --seeds, because it determines the number of seeds")])
+        raise ConfigError(
+            f"{source}precision", [Problem("", "cannot be combined with --seeds, because it determines the number of seeds")]
+        )
     return parse_precision(precision, f"{source}precision", most_seeds)

@@ -273,11 +273,13 @@ class Sweep:
     def _choose_precision(self, seeds: str | None, precision: str | None, max_seeds: int | None) -> Precision | None:
         """Return the precision of the options, of ``[quick]`` or of ``[sweep]``; None where seeds are given in its place."""
         if seeds is not None and precision is not None:
-            raise ConfigError("--precision", [Problem("", "excludes --seeds, because it determines the number of seeds")])
+            raise ConfigError(
+                "--precision", [Problem("", "cannot be combined with --seeds, because it determines the number of seeds")]
+            )
         about, source = self._file.sweep, str(self.path)
         for place, section in (("quick", self._file.quick), ("sweep", about)):
             if section.seeds is not None and section.precision is not None:
-                message = "excludes seeds, because it determines the number of seeds"
+                message = "cannot be combined with seeds, because it determines the number of seeds"
                 raise ConfigError(source, [Problem(f"{place}.precision", message, section.precision)])
         if about.max_seeds is not None and about.precision is None and self._file.quick.precision is None:
             raise ConfigError(source, [Problem("sweep.max_seeds", "has no effect without precision", about.max_seeds)])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from endive.config.arrival_keys import build_arrivals
 from endive.config.resolve import ResolvedClass, catalog_profile, resolve_classes, storage_profile
 from endive.config.schema import Document
-from endive.formatting import format_duration
+from endive.formatting import format_duration, format_minimum_duration
 from endive.input_files import state
 from endive.storage import FixedLatency
 from endive.storage.profiles import ProfileError
@@ -65,7 +65,9 @@ def _overlaps(document: Document) -> Iterator[ConfigWarning]:
         takes = mean_ms(cls.settings.runtime.to_distribution())
         if every is not None and takes > every:
             effect = (
-                "writers miss slots and start late" if arrivals.paced else f"{takes / every:.3g} of them run at a time and compete"
+                "writers miss slots and start late"
+                if arrivals.paced
+                else f"{takes / every:.3g} of them run at the same time and compete"
             )
             yield ConfigWarning(
                 "overlaps_itself",
@@ -85,8 +87,8 @@ def _locked_phases(document: Document) -> Iterator[ConfigWarning]:
             yield ConfigWarning(
                 "locked_phases",
                 cls.key("runtime"),
-                f"is fixed, as in class {others[0].name}. Both classes are periodic, so commits of {cls.name} always coincide with "
-                f"the same commits of {others[0].name}, and success depends on the phase and is either 0% or 100%. Use a rate "
+                f"is fixed, as in class {others[0].name}. Both classes are periodic, so each commit of {cls.name} coincides with "
+                f"the same commits of {others[0].name}, and the phase alone decides whether success is 0% or 100%. Use a rate "
                 "instead of periodic arrivals, or a runtime with a spread (sigma).",
             )
 
@@ -116,7 +118,7 @@ def _too_few(document: Document) -> Iterator[ConfigWarning]:
         expected = arrivals.expected_submissions(length)
         if expected < FEWEST:
             longer = document.simulation.duration_ms * FEWEST / expected if expected > 0.0 else None
-            needed = "" if longer is None else f"set simulation.duration_ms to {format_duration(longer)}, or run more seeds"
+            needed = "" if longer is None else f"set simulation.duration_ms to {format_minimum_duration(longer)}, or run more seeds"
             hint = f" For at least {FEWEST} transactions, {needed}." if needed else ""
             message = f"{_about(expected, _class_prefix(cls))} submitted per run, which is too few to estimate success.{hint}"
             key = f"transaction.{INTER_ARRIVAL.key}" if cls.own is None else f"workload.{cls.name}"
@@ -164,7 +166,7 @@ def _commit_path(document: Document) -> Iterator[ConfigWarning]:
         yield ConfigWarning(
             "not_icebergs_path",
             "transaction.commit_path",
-            f"is not set, so clients commit on the simplified commit path. Set it to {ICEBERG.name!r} for {ICEBERG.client}, or to "
+            f"is not set, so clients use the simplified commit path. Set it to {ICEBERG.name!r} for {ICEBERG.client}, or to "
             f"{DEFAULT_PATH.name!r} if that is intended.",
         )
 
@@ -190,8 +192,8 @@ def _one_pointer(document: Document) -> Iterator[ConfigWarning]:
         yield ConfigWarning(
             "one_pointer",
             "catalog.num_groups",
-            f"is not set, so all {catalog.num_tables} tables share one commit pointer and every commit invalidates the others. "
-            f"Set it to {catalog.num_tables} for one pointer per table, or to 1 if that is intended.",
+            f"is not set, so all {catalog.num_tables} tables share one commit pointer, and a commit to one table invalidates "
+            f"concurrent commits to all. Set it to {catalog.num_tables} for one pointer per table, or to 1 if that is intended.",
         )
 
 
@@ -211,8 +213,8 @@ def _failed_cas(document: Document) -> Iterator[ConfigWarning]:
         yield ConfigWarning(
             "failed_cas_unused",
             "catalog.linearization",
-            f"is 1, so a commit takes effect at the end of its {format_duration(success)} and is never rejected earlier: "
-            f"failed_cas of {name}, {format_duration(refusal)}, has no effect. Set linearization below 1 to use it.",
+            f"is 1, so a commit takes effect only at the end of its {format_duration(success)} and is not rejected earlier. The "
+            f"failed_cas of {name}, {format_duration(refusal)}, has no effect. To use it, set linearization below 1.",
         )
 
 

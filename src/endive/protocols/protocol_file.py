@@ -89,7 +89,7 @@ class CommitSection(Section):
         description="put_if_absent: next entry of a log; swap: compare-and-swap of a pointer; insert: row with a unique key in a "
         "database; ratify: a catalog accepts a staged file."
     )
-    scope: Scope = Field("table", description="Scope within which commits are ordered: one table, or the whole lake.")
+    scope: Scope = Field("table", description="Scope within which commits are ordered: one table, or all tables of the lake.")
     unpublished_limit: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
         None,
         description="Number of unpublished commits at which the catalog rejects further commits, with ratify. Default: no limit.",
@@ -122,7 +122,7 @@ class RetrySection(Section):
     limit: Count = Field(0, description="Maximum number of retries after the first attempt.")
     total_timeout_ms: NonNegativeMs | None = Field(None, description="Maximum total time, checked after each failed attempt.")
     operation_timeout_ms: NonNegativeMs | None = Field(
-        None, description="Time since submission at which the client cancels the operation. The first attempt is never cancelled."
+        None, description="Time after submission at which the client cancels the operation. The first attempt is never cancelled."
     )
     operation_timeout_for: list[str] = Field(
         default_factory=list, description="Operations that operation_timeout_ms applies to. Default: all."

@@ -23,6 +23,7 @@ from endive.formatting import (
     format_duration,
     format_estimate,
     format_interval,
+    format_minimum_duration,
     format_number,
     format_percent,
     format_percent_range,
@@ -528,7 +529,7 @@ def _warn_windows(study: Study, totals: list[Row]) -> Iterator[str]:
         yield f"{verb} not reach a steady state. The results hold only for runs of the simulated duration."
     if len(short_runs) > drifting:
         longest = max((row for row, _ in short_runs if row["needed_ms"] is not None), key=lambda row: row["needed_ms"])
-        needed = f"{format_duration(longest['needed_ms'])} (required{_locate(study, longest)})"
+        needed = f"{format_minimum_duration(longest['needed_ms'])} (required{_locate(study, longest)})"
         yield (
             f"{_count_of(len(short_runs) - drifting, totals, 'has', 'have')} not reached a steady state. "
             f"Set simulation.duration_ms to at least {needed}."

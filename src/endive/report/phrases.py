@@ -19,6 +19,7 @@ from endive.formatting import (
     capitalize,
     format_bytes,
     format_duration,
+    format_minimum_duration,
     format_money,
     format_number,
     format_percent,
@@ -284,7 +285,7 @@ def describe_short_run(window: Window) -> str | None:
         return f"There is no steady state: {grows} grows until the end of the run. {_limit_results(window)}"
     if window.needed_ms is None:
         return None
-    needed = f"Set simulation.duration_ms to at least {format_duration(window.needed_ms)}."
+    needed = f"Set simulation.duration_ms to at least {format_minimum_duration(window.needed_ms)}."
     if window.chosen_by == "runtimes":
         reached = format_duration(window.needed_ms / 2.0)
         return f"The run is too short: commits start at their steady rate only after {reached}. {needed}"

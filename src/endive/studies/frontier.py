@@ -19,17 +19,19 @@ from endive.config.errors import closest, nearest
 from endive.config.load import check_document, read_toml, value_at, with_override
 from endive.config.resolve import resolve_classes
 from endive.config.study import FrontierSettings, check_frontier, parse_precision
-from endive.config.values import MOST_MS
+from endive.config.values import MOST_MS, plain_value
 from endive.studies.measure import RunMetrics
 from endive.studies.replicate import Replications
 from endive.transaction import OPERATIONS
 from endive.version import code_version, get_git_sha
-from endive.workload.arrivals import INTER_ARRIVAL, RATE
+from endive.workload.arrivals import INTER_ARRIVAL, RATE, kind_of
 
 Tree = dict[str, Any]
 FARTHEST = 1024.0
 """Ratio of the bounds of the search to its start, if the user gives no bounds."""
 _OWN_RATE = re.compile(r"^workload\.(?P<name>[^.]+)\.rate$")
+_COMMON_RATE = f"transaction.{RATE.key}"
+_COMMON_SCALE = f"transaction.{INTER_ARRIVAL.key}.scale"
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,8 @@ class Question(VariedFile):
         """Return the configuration at a load."""
         value = int(load) if load.is_integer() else load
         varied = {self.vary: value}
-        if self.vary == "transaction.rate":
-            varied = {f"transaction.{INTER_ARRIVAL.key}.scale": 1000.0 / value}
+        if self.vary == _COMMON_RATE:
+            varied = {_COMMON_SCALE: 1000.0 / value}
         return self.make_document(varied)
 
 
@@ -109,8 +111,10 @@ def read_question(
 
 def _normalize_rate(tree: Tree, vary: str, overrides: Mapping[str, Any]) -> tuple[Tree, float | None]:
     """Convert the exponential interval of the varied class to a rate; return the configuration and the value of the varied key."""
-    if vary == "transaction.rate":
-        scale = _read_value(tree, f"transaction.{INTER_ARRIVAL.key}.scale", overrides)
+    if vary == _COMMON_RATE:
+        _require_common_arrivals(tree)
+        tree = _with_scale(tree)
+        scale = _read_value(tree, _COMMON_SCALE, overrides)
         return tree, None if scale is None else 1000.0 / scale
     own = _OWN_RATE.match(vary)
     if own is not None:
@@ -125,16 +129,37 @@ def _normalize_rate(tree: Tree, vary: str, overrides: Mapping[str, Any]) -> tupl
     return tree, _read_value(tree, vary, overrides)
 
 
+def _require_common_arrivals(tree: Tree) -> None:
+    """Raise ConfigError if every class sets its own arrivals, so that the arrivals of ``[transaction]`` have no effect."""
+    classes = {name: section for name, section in tree.get("workload", {}).items() if isinstance(section, dict)}
+    if classes and all(kind_of(section) is not None for section in classes.values()):
+        rates = [f"workload.{name}.{RATE.key}" for name, section in classes.items() if RATE.key in section]
+        hint = f"vary {' or '.join(rates)}" if rates else "vary the load of a class"
+        text = f"{_COMMON_RATE} has no effect, because every class of [workload] sets its own arrivals; {hint}"
+        raise ConfigError("--vary", [Problem("", text)])
+
+
+def _with_scale(tree: Tree) -> Tree:
+    """Return the configuration with the mean of the exponential interval of ``[transaction]`` under its key ``scale``."""
+    intervals = value_at(tree, f"transaction.{INTER_ARRIVAL.key}")
+    if not isinstance(intervals, dict) or "mean" not in intervals or intervals.get("distribution", "exponential") != "exponential":
+        return tree
+    renamed = {"scale" if key == "mean" else key: value for key, value in intervals.items()}
+    return {**tree, "transaction": {**tree["transaction"], INTER_ARRIVAL.key: renamed}}
+
+
 def _read_value(tree: Tree, key: str, overrides: Mapping[str, Any]) -> float | None:
-    """Return the number at a key of a configuration; None if the key is not set to a number."""
-    found = value_at(tree, key) if overrides.get(key) is None else overrides[key]
+    """Return the number or duration at a key of a configuration; None if the key is not set to one."""
+    found = plain_value(key, value_at(tree, key) if overrides.get(key) is None else overrides[key])
     return float(found) if isinstance(found, int | float) and not isinstance(found, bool) and 0 < found <= MOST_MS else None
 
 
 def _make_search(settings: FrontierSettings, value: float | None, vary: str, path: Path) -> Search:
     start = value if settings.lowest is None else settings.lowest
     if start is None:
-        raise ConfigError("--from", [Problem("", f"is required, because {path} sets no {vary} between 0 and {MOST_MS:g}")])
+        raise ConfigError(
+            "--from", [Problem("", f"is required, because {path} does not set {vary} to a number between 0 and {MOST_MS:g}")]
+        )
     lowest = start / FARTHEST if settings.lowest is None else settings.lowest
     highest = start * FARTHEST if settings.highest is None else settings.highest
     if settings.highest is not None and lowest >= highest:
@@ -156,7 +181,9 @@ def _read_precision(settings: FrontierSettings) -> tuple[float, int]:
     assert settings.precision is not None
     for name in ("tolerance", "seeds"):
         if getattr(settings, name) is not None:
-            raise ConfigError("--precision", [Problem("", f"excludes --{name}, because it determines the width of the interval")])
+            raise ConfigError(
+                "--precision", [Problem("", f"cannot be combined with --{name}, because it determines the width of the interval")]
+            )
     precision = parse_precision(settings.precision, "--precision", settings.max_seeds)
     if precision.shares_only:
         raise ConfigError(

@@ -25,6 +25,7 @@ from endive.config.load import ICEBERG_RETRY, check_document, parse_assignment, 
 from endive.config.resolve import ResolvedClass, resolve_classes
 from endive.config.study import Precision
 from endive.config.values import plain_value
+from endive.formatting import format_minimum_duration
 from endive.studies.frontier import VariedFile, check_known, estimate_subject
 from endive.studies.measure import RunMetrics
 from endive.studies.replicate import WINDOW_SEEDS, Replications
@@ -417,8 +418,8 @@ def _check_transactions(source: str, objective: Condition | Subject, runs: Seque
     if found < needed:
         longer = runs[0].window.duration_ms * needed / max(found, 1)
         message = (
-            f"{objective.metric} needs at least {needed} transactions per run, and a run has {found} in the window. "
-            f"Set simulation.duration_ms to {longer:,.0f} or more, or choose a lower percentile."
+            f"{objective.metric} needs at least {needed} transactions per run, and a run has {found} in the window. Set "
+            f"simulation.duration_ms to at least {format_minimum_duration(longer)}, or choose a lower percentile."
         )
         raise ConfigError(source, [Problem("", message)])
 
