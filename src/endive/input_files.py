@@ -25,7 +25,7 @@ _LONGEST = 200
 DEEPEST = 64
 """Maximum depth of nested tables and lists."""
 _PREDICATE = re.compile(
-    r"(\(line \d+\) )?(already|is|are|has|should|must|needs|does|cannot|contains|unpacks|applies|contradicts|excludes|loads) "
+    r"(\(line \d+\) )?(already|is|was|are|has|should|must|needs|does|cannot|contains|unpacks|applies|contradicts|excludes|loads) "
 )
 
 

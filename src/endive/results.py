@@ -493,7 +493,7 @@ def _draw_bars(table: pd.DataFrame, metric: str, title: str) -> Figure:
     return Figure(
         name=metric,
         title=title,
-        definition=f"{title}: mean over seeds with its 95% interval.",
+        definition=f"{title}: mean across seeds with its 95% interval.",
         kind="bars",
         data=data,
         x=Axis("configuration", "configuration", "category"),

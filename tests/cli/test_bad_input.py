@@ -82,7 +82,7 @@ def test_errors_as_json() -> None:
         (["--out", "afile"], "afile is a file, but must be a directory"),
         (["--out", "afile/below"], "afile is a file, but must be a directory"),
         (["--set", "simulation.output_path=afile/results.parquet"], "afile is a file, but must be a directory"),
-        (["--set", "simulation.output_path=adir"], "adir is not a result of endive, and is not replaced"),
+        (["--set", "simulation.output_path=adir"], "adir was not written by Endive, so it is not replaced"),
         (["--set", "experiment.label=exp", "--out", "afile"], "afile is a file"),
     ],
 )

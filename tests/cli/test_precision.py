@@ -52,7 +52,7 @@ def test_run_prints_the_precision(config: Path, tmp_path: Path) -> None:
     result = invoke(*map(str, command))
     text = " ".join(result.output.split())
     assert result.exit_code == 0
-    assert "Over 9 seeds" in text
+    assert "Mean across 9 seeds" in text
     assert "The precision of 1% is not reached with 9 seeds. With the maximum number of seeds, the half width of" in text
     assert re.search(r"PASS: throughput is [\d.]+/s \([\d.–]+/s\), not below 0.1\.", text)
 
@@ -104,7 +104,7 @@ def test_seeds_that_do_not_help_are_not_added(config: Path, tmp_path: Path) -> N
     """Transactions in flight at the end of the run leave success uncertain, whatever the number of seeds."""
     found = invoke("run", str(config), "-o", str(tmp_path / "out"), "--precision", "0.1pp")
     text = " ".join(found.output.split())
-    assert "Over 8 seeds" in text
+    assert "Mean across 8 seeds" in text
     assert "success_rate depends on transactions in flight at the end of the run, so more seeds do not help." in text
     assert "Raise simulation.duration_ms." in text
 

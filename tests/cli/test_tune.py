@@ -120,7 +120,7 @@ def test_people_read_sentences_and_a_table(asked: tuple[Path, Any, str]) -> None
     assert set(words) <= set(narrow.stdout.split()), "no word is broken"
     assert "\ntoday " in text
     assert "\nIceberg's defaults " in text
-    assert " pp more (95% interval " in text
+    assert " pp higher (95% interval " in text
 
 
 def test_another_place_to_begin_makes_other_candidates(asked: tuple[Path, Any, str]) -> None:
@@ -249,10 +249,10 @@ def test_kinds_of_backoff_can_be_searched(tmp_path: Path) -> None:
         (("--for", "success(ingst)"), "unknown class 'ingst'; did you mean 'ingest'?"),
         (("--for", "sucess"), "unknown metric 'sucess'; did you mean 'success'?"),
         (("--for", "success < 5%"), "is not a metric; expected METRIC"),
-        (("--for", "overhead"), "overhead has no direction that is better"),
+        (("--for", "overhead"), "overhead cannot be optimized, because neither higher nor lower values are better"),
         (("--subject-to", "success(compactin) > 5%"), "unknown class 'compactin'; did you mean 'compaction'?"),
         (("--subject-to", "success"), "a condition is METRIC"),
-        (("--vary", "workload.ingest.retry"), "is not of the form KEY=LOW..HIGH or KEY=a,b,c"),
+        (("--vary", "workload.ingest.retry"), "must have the form KEY=LOW..HIGH or KEY=a,b,c"),
         (("--vary", "workload.ingest.retry=9..3"), "9 should be below 3"),
         (("--vary", "workload.ingest.retry=few..many"), "both ends of a range should be numbers"),
         (("--vary", "workload.ingest.rtry=1..3"), "did you mean 'retry'?"),

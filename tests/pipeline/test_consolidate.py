@@ -244,7 +244,7 @@ def test_a_full_disk_is_reported_and_keeps_existing_files(experiments: Path, mon
 
 def test_one_consolidation_at_a_time(experiments: Path) -> None:
     def meanwhile() -> Any:
-        with pytest.raises(PipelineError, match="another consolidation"):
+        with pytest.raises(PipelineError, match="another `endive consolidate` is running"):
             consolidate(experiments, local_session)
         return local_session()
 

@@ -113,7 +113,7 @@ def test_more_seeds_are_measured_with_those_without_rows(tmp_path: Path) -> None
 def test_commands_that_need_all_rows_report_a_sample(tmp_path: Path) -> None:
     path, root = sweep_file(tmp_path, seeds=2, duration_ms=500.0), tmp_path / "out"
     sweep_rows(path, root, "sample")
-    sentence = "only a sample of its rows was kept, and this needs all of them; `endive sweep FILE --rows all` keeps them"
+    sentence = "only a sample of its rows was kept, but all rows are needed here; `endive sweep FILE --rows all` keeps them"
     with pytest.raises(PipelineError, match=sentence):
         consolidate(root, fail_to_start)
     with pytest.raises(PipelineError, match=sentence):

@@ -159,4 +159,4 @@ def test_runs_that_are_planned_and_missing_are_counted(studies: dict[str, Path],
     del plan["record_sha256"]
     (root / "studies" / "study.json").write_text(json.dumps(plan))
     missing = 1 if what == "0" else 2
-    assert problems_of(root) == [f"incomplete: {missing} of its 12 runs have no results; the same `endive sweep` runs them"]
+    assert problems_of(root) == [f"incomplete: {missing} of its 12 runs have no results; run the same `endive sweep` command again"]

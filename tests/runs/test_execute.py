@@ -42,7 +42,7 @@ def test_a_labelled_experiment_has_a_directory_with_one_for_each_seed(tmp_path: 
 def test_a_file_beside_the_results_that_no_run_wrote_is_not_replaced(tmp_path: Path, name: str) -> None:
     document = checked(overrides={"simulation.output_path": "out.parquet"})
     (tmp_path / name).write_text("important")
-    with pytest.raises(PermissionError, match="is not a result of endive"):
+    with pytest.raises(PermissionError, match="was not written by Endive"):
         run_experiment(document, root=tmp_path)
     assert files(tmp_path) == {name}
     (tmp_path / name).unlink()
@@ -54,7 +54,7 @@ def test_a_file_that_is_not_a_result_is_not_replaced(tmp_path: Path) -> None:
     document = checked(overrides={"simulation.output_path": "notes.txt"})
     notes = tmp_path / "notes.txt"
     notes.write_text("important")
-    with pytest.raises(PermissionError, match="is not a result of endive"):
+    with pytest.raises(PermissionError, match="was not written by Endive"):
         run_experiment(document, root=tmp_path)
     assert notes.read_text() == "important"
     assert sorted(tmp_path.iterdir()) == [notes]

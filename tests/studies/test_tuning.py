@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from endive.analysis.halving import Cost, Measured
 from endive.config import ConfigError
 from endive.config.load import ICEBERG_RETRY
-from endive.report.tuning_answer import list_snippets
+from endive.report.tuning_answer import describe_outcome, list_snippets
 from endive.studies.measure import MetricsOptions
 from endive.studies.replicate import WINDOW_SEEDS, Replications
 from endive.studies.settings import cron_line
@@ -177,7 +179,7 @@ def test_settings_are_formatted_for_their_destination(tmp_path: Path) -> None:
     assert "'history.expire.max-snapshot-age-ms' = '86400000'" in found["Spark SQL, each table of expiry"]
     assert found["Flink, sink"] == "SET 'execution.checkpointing.interval' = '120000 ms';"
     assert found["Kafka Connect, sink"] == "iceberg.control.commit.interval-ms=120000"
-    assert found["scheduler, ingest"] == "start each of the 8 writers of ingest 1.25 s after the one before"
+    assert found["scheduler, ingest"] == "start each of the 8 writers of ingest 1.25 s after the previous one"
     assert (found["cron, compaction"], found["cron, expiry"]) == ("0 * * * *", "8-59/15 * * * *")
     assert "--set-b workload.sink.every_ms=120000" in found["Check"]
 
@@ -199,6 +201,19 @@ def test_settings_are_formatted_for_their_destination(tmp_path: Path) -> None:
 )
 def test_cron_lines(interval_min: float, phase_min: float, line: str | None) -> None:
     assert cron_line(interval_min * 60_000, phase_min * 60_000) == line
+
+
+@pytest.mark.parametrize(
+    ("costs", "text"),
+    [
+        (((620.0, 620.0), (660.0, 660.0)), "640 ms"),
+        (((620.0, 620.0), (620.0, math.inf)), "only a bound in 1 of 2 seeds"),
+        (((math.inf, math.inf), (620.0, math.inf)), "infinite in 1 of 2 seeds, because transactions abort"),
+    ],
+)
+def test_outcomes_of_candidates(costs: tuple[tuple[float, float], ...], text: str, tmp_path: Path) -> None:
+    question = ask(tmp_path, "p50(ingest)")
+    assert describe_outcome(question, Measured(tuple(Cost(*each) for each in costs))) == text
 
 
 def test_a_percentile_of_too_few_transactions_ends_the_search_before_its_first_round(tmp_path: Path) -> None:

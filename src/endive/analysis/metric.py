@@ -84,27 +84,34 @@ _RECORDS = (
     Metric("committed", "count", "higher", "transactions of the cohort that committed"),
     Metric("aborted", "count", "lower", "transactions of the cohort that aborted"),
     Metric("in_flight", "count", None, "transactions of the cohort that were in flight at the end of the run"),
-    Metric("commits_in_window", "count", "higher", "commits in the window, regardless of their start"),
+    Metric(
+        "commits_in_window",
+        "count",
+        "higher",
+        "commits in the window, including those of transactions that started committing before it",
+    ),
     Metric("working", "count", None, "transactions of the whole run that never started committing"),
     *(Metric(f"aborted_{reason}", "count", "lower", f"aborts of the cohort with reason `{reason}`") for reason in ABORT_REASONS),
     *(Metric(name, "count", None, f"sum of the column `{name}` over the cohort") for name in (*COUNT_COLUMNS, *IO_COLUMNS)),
-    Metric("offered_per_s", "1/s", None, "offered load: cohort / length of the window"),
+    Metric("offered_per_s", "1/s", None, "offered load: size of the cohort / length of the window"),
     Metric("throughput_per_s", "1/s", "higher", "commits in the window / length of the window"),
-    Metric("throughput_ratio", "share", "higher", "commits in the window / cohort"),
+    Metric("throughput_ratio", "share", "higher", "commits in the window / size of the cohort"),
     Metric("success_rate", "share", "higher", "midpoint of `success_low` and `success_high`"),
-    Metric("success_low", "share", "higher", "committed / cohort"),
-    Metric("success_high", "share", "higher", "(committed + in flight at the end) / cohort"),
+    Metric("success_low", "share", "higher", "committed transactions / size of the cohort"),
+    Metric(
+        "success_high", "share", "higher", "(committed transactions + those in flight at the end of the run) / size of the cohort"
+    ),
     Metric("mean_committing", "number", "lower", "mean number of transactions that are committing in the window"),
     Metric(
         "retries_per_txn",
         "number",
         None,
-        "mean number of commit attempts after the first, per transaction of the cohort; a lower bound if many "
-        "transactions are in flight at the end",
+        "mean number of commit attempts after the first, per transaction of the cohort; only a lower bound if many transactions "
+        "are in flight at the end",
     ),
     Metric("overhead", "share", None, "mean of commit latency / total latency of the committed transactions of the cohort"),
-    Metric("jain_index", "number", "higher", "Jain's index of the commits of the writers of a class"),
-    Metric("writers_without_commit", "share", "lower", "fraction of the writers without a commit in the cohort"),
+    Metric("jain_index", "number", "higher", "Jain's fairness index of the number of commits per writer of a class"),
+    Metric("writers_without_commit", "share", "lower", "fraction of the writers that have no commit in the cohort"),
     Metric(
         "longest_losing_streak",
         "number",
@@ -149,7 +156,7 @@ _RECORDS = (
         "catalog_utilization",
         "share",
         None,
-        "utilization of the workers of a catalog service, over the whole run",
+        "utilization of the workers of a catalog service during the whole run",
     ),
     Metric(
         "metadata_limit_reached_ms",

@@ -66,7 +66,7 @@ def metrics(
     ship_code: ShipOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Measure all finished runs of DIR, and write tables by run, by experiment (over seeds) and of saturation to DIR/metrics."""
+    """Measure all finished runs of DIR, and write tables by run, by experiment (across seeds) and of saturation to DIR/metrics."""
     with command(json) as output:
         from endive.pipeline.metrics import assemble_study, current_tables, measure_study
         from endive.pipeline.session import SparkOptions, spark_session
@@ -146,7 +146,7 @@ def _show_curves(output: Output, curves: Sequence[dict[str, Any]], changing: Seq
 
 
 def _costs(rows: Sequence[dict[str, Any]], manifest: Inventory, prices: Prices) -> dict[str, Cost | None]:
-    """Return the cost per 1,000 commits of each experiment, from means over seeds."""
+    """Return the cost per 1,000 commits of each experiment, from means across seeds."""
     from endive.studies.request_cost import basis_of, cost_of, rows_by_class
 
     by_experiment: dict[str, list[dict[str, Any]]] = {}

@@ -82,7 +82,7 @@ def run(
     seeds: Annotated[
         str | None,
         typer.Option(
-            metavar="N|A-B", help="Evaluate --fail-if on the mean over several seeds: 5 for seeds 0 to 4, or a range such as 0-4."
+            metavar="N|A-B", help="Evaluate --fail-if on the mean across several seeds: 5 for seeds 0 to 4, or a range such as 0-4."
         ),
     ] = None,
     precision: PrecisionOption = None,
@@ -102,7 +102,7 @@ def run(
     The results are written to DIR/LABEL-HASH/SEED. The label is experiment.label, or the file name without it.
 
     With --seeds or --precision, the summary describes the first seed. --precision also prints the metrics of --for (default: those
-    of --fail-if, or success and p95) with intervals over all seeds. Finished seeds are reused.
+    of --fail-if, or success and p95) with intervals across all seeds. Finished seeds are reused.
 
     Exit code: 3 if a condition of --fail-if is met, otherwise 0.
     """
@@ -306,7 +306,7 @@ def show_run(
 def _precision_data(
     precision: Precision | None, reached: Reached | None, estimates: Sequence[tuple[Subject, Estimate | None]]
 ) -> dict[str, Any]:
-    """Return the estimates over seeds for JSON; empty without a precision."""
+    """Return the estimates across seeds for JSON; empty without a precision."""
     from endive.report.search_answer import precision_as_data
 
     if precision is None or reached is None:
@@ -321,7 +321,7 @@ def _show_precision(
     reached: Reached | None,
     estimates: Sequence[tuple[Subject, Estimate | None]],
 ) -> None:
-    """Print the estimates over seeds, and whether they are as precise as requested."""
+    """Print the estimates across seeds, and whether they are as precise as requested."""
     from endive.analysis.conditions import format_bound, format_metric
     from endive.report.search_answer import describe_precision
 
@@ -335,7 +335,7 @@ def _show_precision(
         elif found is not None:
             numbers = (format_bound(subject.metric, found.low), "-", "-")
         rows.append((str(subject), *numbers))
-    output.table(f"\nOver {reached.seeds} seeds", ("", "mean", "95% CI lower", "95% CI upper"), rows)
+    output.table(f"\nMean across {reached.seeds} seeds", ("", "mean", "95% CI lower", "95% CI upper"), rows)
     output.text("", describe_precision(precision, [reached]))
 
 

@@ -328,5 +328,5 @@ def _lock(root: Path) -> Iterator[None]:
         try:
             held.enter_context(locked(place / LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB))
         except BlockingIOError:
-            raise PipelineError(f"{root}: another consolidation is running here") from None
+            raise PipelineError(f"{root}: another `endive consolidate` is running in this directory") from None
         yield

@@ -236,7 +236,9 @@ def _commit(catalog: Catalog, name: str, prepare: Callable[[Table], Callable[[Tr
             time.sleep(_WAIT_SECONDS * random.random())
             continue
         return catalog.load_table(name)
-    raise PipelineError(f"{name}: lost the race of {_ATTEMPTS} commits to other writers; run the command again")
+    raise PipelineError(
+        f"{name}: {_ATTEMPTS} commit attempts failed because of concurrent commits by other writers; run the command again"
+    )
 
 
 def _add_files(catalog: Catalog, name: str, files: Mapping[Key, str]) -> int:

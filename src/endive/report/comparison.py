@@ -357,7 +357,7 @@ def _count_runs(rows: Sequence[Mapping[str, Any]], window: Window) -> contrasts.
 
 
 def pair_transactions(a: Side, b: Side, pairing: Pairing) -> dict[str, Pairs | None] | None:
-    """Return pairs of the same transactions by class, summed over seeds; None for a class that cannot be paired in some seed.
+    """Return pairs of the same transactions by class, summed across seeds; None for a class that cannot be paired in some seed.
 
     Also None if the seeds cannot be paired.
     """
@@ -372,7 +372,7 @@ def pair_transactions(a: Side, b: Side, pairing: Pairing) -> dict[str, Pairs | N
 
 
 def judge_condition(condition: Condition, a: Side, b: Side, pairing: Pairing) -> Judgement:
-    """Evaluate a condition on the mean of B over seeds. Raises ConfigError if B has no such class or operation."""
+    """Evaluate a condition on the mean of B across seeds. Raises ConfigError if B has no such class or operation."""
     group = (condition.workload_class, condition.operation)
     if group not in b.groups:
         known = sorted({f"{name}, {operation}" if operation != ALL else name for name, operation in b.groups})

@@ -302,7 +302,7 @@ def describe_utilization(rows: Sequence[Mapping[str, Any]], workers: int, where:
     Return None if the catalog is not a service with a limited number of workers.
 
     Args:
-        rows: Metrics of all transactions, of each seed or over seeds.
+        rows: Metrics of all transactions, of each seed or across seeds.
         workers: Number of workers of the service.
         where: Configuration of the rows, such as `` with 20 clients``.
     """
@@ -345,7 +345,7 @@ def describe_growth(rows: Sequence[Mapping[str, Any]]) -> str | None:
     """Return a sentence about the growth of table metadata and manifests per day; None if they do not grow.
 
     Args:
-        rows: Metrics of all transactions: a row for each seed, or one row with the means over seeds. Growth is reported only if
+        rows: Metrics of all transactions: a row for each seed, or one row with the means across seeds. Growth is reported only if
             all rows grow.
     """
     grown = []
@@ -365,7 +365,7 @@ def _round(value: float) -> str:
 
 
 def _lowest_growth(row: Mapping[str, Any], metric: str) -> float:
-    """Return the lower end of the 95% interval of a growth over seeds: a sawtooth may seem to grow in a single seed."""
+    """Return the lower end of the 95% interval of a growth across seeds: a sawtooth may seem to grow in a single seed."""
     width = row.get(f"{metric}_hw")
     return float((row.get(metric) or 0.0) - (0.0 if width is None or math.isnan(width) else width))
 
@@ -396,7 +396,7 @@ def describe_drift(rows: Sequence[Mapping[str, Any]]) -> str | None:
 def describe_overload(row: Mapping[str, Any]) -> str | None:
     """Return a warning if a configuration is overloaded, or None.
 
-    ``row`` has ``saturated``, and counts or their means over seeds.
+    ``row`` has ``saturated``, and counts or their means across seeds.
     """
     reason, started = row.get("saturated"), row.get("transactions") or 0.0
     if reason is None or not started:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -37,7 +38,8 @@ def answer_tuning(question: TuningQuestion, plan: Plan, options: MetricsOptions,
     def evaluated(candidate: int, seeds: Sequence[int]) -> Measured:
         found = evaluate(candidate, seeds)
         name = question.candidates[candidate].name
-        note(f"  {name}: {describe_outcome(question, found)} ({len(seeds)} seeds); {search.replications.runs} of {most} runs")
+        of_seeds = "" if found.mean is None else f" ({len(seeds)} seeds)"
+        note(f"  {name}: {describe_outcome(question, found)}{of_seeds}; {search.replications.runs} of {most} runs")
         return found
 
     def announced(number: int, size: int) -> None:
@@ -67,10 +69,13 @@ def count_most_runs(question: TuningQuestion, plan: Plan) -> int:
 
 
 def describe_outcome(question: TuningQuestion, outcome: Measured) -> str:
-    """Return the mean of the objective over seeds with its unit: ``640 ms``."""
+    """Return the mean of the objective across seeds with its unit: ``640 ms``."""
     metric, mean = question.objective.metric, outcome.mean
+    if mean is None and outcome.never:
+        return f"infinite in {outcome.never} of {len(outcome.costs)} seeds, because transactions abort"
     if mean is None:
-        return f"aborted in {outcome.never} of {len(outcome.costs)} seeds" if outcome.never else "not measured in every seed"
+        bounds = sum(not math.isfinite(cost.middle) for cost in outcome.costs)
+        return f"only a bound in {bounds} of {len(outcome.costs)} seeds"
     return format_metric(metric, -mean if more_is_better(metric) else mean)
 
 
@@ -145,7 +150,7 @@ def _describe_runner_up(question: TuningQuestion, outcome: Tuned) -> list[str]:
     elif unclear and outcome.best is not None and found.condition_rank > outcome.finals[outcome.best].condition_rank:
         reason = f"It may not meet {join_names(unclear)}. Raise --seeds or simulation.duration_ms."
     elif advantage.clear:
-        reason = f"The best candidate has {describe_advantage(question, advantage, found)}."
+        reason = f"The best candidate is {describe_advantage(question, advantage, found)}."
     else:
         reason = "It is not significantly different from the best candidate, which ranked higher in earlier rounds."
         if outcome.best is not None and len(question.candidates[second].point) > len(question.candidates[outcome.best].point):
@@ -162,7 +167,7 @@ def _describe_ends(question: TuningQuestion, best: int) -> list[str]:
         if value is not None and len(numbers) > 1 and value in (min(numbers), max(numbers)):
             end = "smallest" if value == min(numbers) else "largest"
             sentences.append(
-                f"{each.name} = {_format_setting(value)} is the {end} value in the search. Search other values with --vary."
+                f"{each.name} = {_format_setting(value)} is the {end} value of the search. Search other values with --vary."
             )
     return sentences
 
@@ -197,13 +202,13 @@ def describe_advantage(question: TuningQuestion, advantage: Advantage, other: Me
         verdict = "better" if advantage.clear else "no significant difference"
         aborted = f"; the compared settings have no value in {format_count(other.never, 'seed')}" if other.never else ""
         return f"{verdict} (better in {advantage.wins} of {advantage.seeds} seeds, worse in {advantage.losses}){aborted}"
-    more, points = "more" if more_is_better(metric) else "less", " pp"
+    direction, points = "higher" if more_is_better(metric) else "lower", " pp"
     share = "" if difference.b <= 0.0 else f", or {100.0 * difference.difference / difference.b:.3g}%"
     if difference.half_width is None:
-        return f"{size(difference.difference, points)} {more} in each of {difference.n_a} seeds{share}"
+        return f"{size(difference.difference, points)} {direction} in each of {difference.n_a} seeds{share}"
     low, high = (size(difference.difference + sign * difference.half_width) for sign in (-1.0, 1.0))
     doubt = "" if difference.is_significant else "; the interval includes 0"
-    return f"{size(difference.difference, points)} {more} (95% interval {low} to {high}){share}{doubt}"
+    return f"{size(difference.difference, points)} {direction} (95% interval {low} to {high}){share}{doubt}"
 
 
 def _record(question: TuningQuestion, found: Tuned, plan: Plan, evaluate: CostEvaluator) -> dict[str, Any]:

@@ -124,7 +124,7 @@ def _check_replaceable(files: RunFiles) -> None:
     """Check that the files that a run would replace belong to an earlier run, of any version."""
     found = [path for path in dataclasses.astuple(files) if path.exists() or path.is_symlink()]
     if found and not _is_result(files.results):
-        raise PermissionError(errno.EPERM, "is not a result of endive, and is not replaced", str(found[0]))
+        raise PermissionError(errno.EPERM, "was not written by Endive, so it is not replaced", str(found[0]))
 
 
 def _is_result(path: Path) -> bool:
@@ -265,7 +265,7 @@ def complete_run(document: Document, seed: int, root: Path, experiment: str, row
     try:
         prepared = prepare_run(document, seed=seed, among_many=True)
         if prepared.experiment != experiment:
-            error = f"the executor has another version of Endive ({code_version()}); --ship-code sends the driver's code"
+            error = f"the executor has a different version of Endive ({code_version()}); --ship-code sends the code of the driver"
             return Outcome(experiment, seed, "failed", error=error)
         files = place_run(prepared, root if rows == "all" else scratch_directory(root))
         stored = StoredRun(files.results.parent)

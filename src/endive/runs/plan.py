@@ -115,9 +115,9 @@ def _rows_for(points: Sequence[SweepPoint], seeds: int) -> KeptRows:
 
 def describe_rows(rows: KeptRows, is_default: bool) -> str:
     """Return a sentence that states which rows a sweep stores, and why."""
-    kept = "one in 100 transactions is" if rows == "sample" else "no rows are"
-    reason = f": all would take more than {format_bytes(MOST_BYTES)}" if is_default else ""
-    return f"{kept} kept, in addition to summaries and metrics{reason}; use `--rows all` to keep all rows"
+    kept = "the rows of one in 100 transactions" if rows == "sample" else "no rows"
+    reason = f", because all rows would take more than {format_bytes(MOST_BYTES)}" if is_default else ""
+    return f"the sweep keeps all summaries and metrics, but {kept}{reason}; use `--rows all` to keep all rows"
 
 
 @dataclass(frozen=True)
@@ -306,7 +306,7 @@ def find_damaged_studies(root: Path, now: float) -> list[tuple[str, str]]:
         progress = progress_of(root, record, now)
         if progress.done < progress.total and not is_living(record.writer):
             missing = f"{progress.total - progress.done:,} of its {progress.total:,} runs have no results"
-            problems.append((path.stem, f"incomplete: {missing}; the same `endive sweep` runs them"))
+            problems.append((path.stem, f"incomplete: {missing}; run the same `endive sweep` command again"))
     return problems
 
 

@@ -40,7 +40,7 @@ _CONSTANTS = b"endive.constants"
 def rows_missing(kept: KeptRows) -> str:
     """Return a message that a study did not keep all rows of a run, with the command that recreates them."""
     found = "only a sample of its rows was kept" if kept == "sample" else "its rows were not kept"
-    return f"{found}, and this needs all of them; `endive sweep FILE --rows all` keeps them"
+    return f"{found}, but all rows are needed here; `endive sweep FILE --rows all` keeps them"
 
 
 def is_sampled(txn_ids: Ints) -> npt.NDArray[np.bool_]:

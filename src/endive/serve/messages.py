@@ -141,7 +141,7 @@ class LoadPoint:
 
 @dataclass(frozen=True)
 class MetricValues:
-    """Values of a metric by seed for a ranking, without seeds that have no value, and counts of transactions over all seeds."""
+    """Values of a metric by seed for a ranking, without seeds that have no value, and counts of transactions across all seeds."""
 
     values: Mapping[int, float]
     estimate: Value | None

@@ -168,7 +168,7 @@ def screen(
     whole = np.repeat(np.isfinite(values.reshape(trajectories, -1)).all(axis=1), len(names) + 1)
     kept = int(whole.sum()) // (len(names) + 1)
     if kept < _FEWEST_TRAJECTORIES:
-        message = f"{question.objective.metric} has no value on {trajectories - kept} of {trajectories} trajectories"
+        message = f"{question.objective.metric} has no value in {trajectories - kept} of {trajectories} trajectories"
         raise ConfigError("--for", [Problem("", f"{message}; use narrower ranges, longer runs, or a metric such as success")])
     found = analyze(problem, points[whole], values[whole], conf_level=CONFIDENCE, num_levels=LEVELS, seed=key)
     effects = [

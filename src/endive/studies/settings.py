@@ -175,7 +175,7 @@ def _paste_stagger(scope: Scope) -> list[Snippet]:
     if arrivals.phase != "staggered":
         return [Snippet("scheduler", f"start all {writers} writers of {scope.resolved.name} at the same time")]
     step = format_duration(every / writers)
-    return [Snippet("scheduler", f"start each of the {writers} writers of {scope.resolved.name} {step} after the one before")]
+    return [Snippet("scheduler", f"start each of the {writers} writers of {scope.resolved.name} {step} after the previous one")]
 
 
 def _paste_job(scope: Scope) -> list[Snippet]:

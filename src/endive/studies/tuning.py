@@ -211,7 +211,16 @@ def read_tuning(
     """
     objective = parse_subject(goal, RATES, "--for")
     if more_is_better(objective.metric) is None:
-        raise ConfigError("--for", [Problem("", f"{objective.metric} has no direction that is better; choose another metric")])
+        raise ConfigError(
+            "--for",
+            [
+                Problem(
+                    "",
+                    f"{objective.metric} cannot be optimized, because neither higher nor lower values are better; choose a "
+                    "different metric",
+                )
+            ],
+        )
     conditions = tuple(parse_condition(text, RATES, "--subject-to") for text in subject_to)
     tree = read_toml(path) if content is None else content
     today = check_document(tree, str(path), path.parent, overrides)
@@ -339,7 +348,7 @@ def parse_dimension(text: str, document: Callable[[Mapping[str, Any]], Document]
     key, equals, values = text.partition("=")
     key = key.strip()
     if not equals or not key or not values.strip():
-        raise ConfigError(source, [Problem("", f"{text!r} is not of the form KEY=LOW..HIGH or KEY=a,b,c")])
+        raise ConfigError(source, [Problem("", f"{text!r} must have the form KEY=LOW..HIGH or KEY=a,b,c")])
     low, dots, high = values.partition("..")
     if not dots:
         choices = tuple(parse_assignment(f"{key}={value}")[1] for value in values.split(","))

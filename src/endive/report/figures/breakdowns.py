@@ -196,7 +196,7 @@ def build_heatmap(study: Study, measure: common.Measure, name: str) -> Figure:
     return Figure(
         name=name,
         title=f"{measure.title} over {phrases.name_parameter(vertical)[0]} and {common.name_axis(study)}",
-        definition=f"{measure.definition} Means over seeds. {_HATCHING}{_NO_NUMBER if timed else ''}",
+        definition=f"{measure.definition} Means across seeds. {_HATCHING}{_NO_NUMBER if timed else ''}",
         kind="heatmap",
         data=data,
         x=Axis("across", x.title, "category"),

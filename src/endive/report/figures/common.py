@@ -14,7 +14,7 @@ from endive.report.figure import Axis, Figure, choose_scale
 from endive.report.study_data import Study
 from endive.report.style import assign_ramp
 
-INTERVAL = "Bars: 95% intervals over seeds."
+INTERVAL = "Bars: 95% intervals across seeds."
 MOST_FACETS = 9
 """Maximum number of small multiples of a figure."""
 

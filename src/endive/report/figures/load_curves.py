@@ -149,8 +149,8 @@ def build_latency_distribution(study: Study) -> Figure:
         common.select_columns(data, ["panel", "load", "slower_share", *latency]),
         name="latency_distribution",
         title="Commit latency distribution",
-        definition="Fraction of committed transactions with a longer commit latency (1 − CDF), mean over seeds. "
-        "Bands: 95% intervals. Curves end at the fraction that corresponds to one transaction per run.",
+        definition="Fraction of committed transactions with a longer commit latency (1 − CDF), mean across seeds. Bands: 95% "
+        "intervals. Curves end at the fraction that corresponds to one transaction per run.",
         kind="line",
         x=Axis("latency", "commit latency (ms)", "log"),
         y=Axis("slower_share", "fraction of slower transactions (1 − CDF)", "log"),
@@ -198,7 +198,7 @@ def _make_measure(metric: str) -> common.Measure:
     kind, name = kind_of(metric), name_metric(metric)
     most = 1.0 if kind == "share" else float("inf")
     y = Axis("y", f"{name}{_UNITS[kind]}", "log" if kind == "time" else "linear", percent=kind == "share")
-    return common.Measure(metric, name, y, f"{capitalize(name)}, mean over seeds.", most)
+    return common.Measure(metric, name, y, f"{capitalize(name)}, mean across seeds.", most)
 
 
 def build_search_figure(frontier: Frontier, vary: str, condition: Condition, name: str) -> Figure:
@@ -218,7 +218,7 @@ def build_search_figure(frontier: Frontier, vary: str, condition: Condition, nam
     return Figure(
         name=name,
         title=f"{capitalize(subject)} versus {title.partition(' (')[0]}",
-        definition=f"{capitalize(subject)} at each load of the search for {condition.text}: mean over seeds with its "
+        definition=f"{capitalize(subject)} at each load of the search for {condition.text}: mean across seeds with its "
         f"{100.0 * CONFIDENCE:g}% interval.",
         kind="line",
         data=data,

@@ -99,8 +99,8 @@ def build_over_time(study: Study, measure: common.Measure, name: str) -> Figure:
         data,
         name=name,
         title=f"{measure.title} over time",
-        definition=f"{measure.definition} The run, including the warm-up, is divided into 60 equal intervals. "
-        "Bands: 95% intervals over seeds." + (" Dashed: scheduled changes of the load." if marks else ""),
+        definition=f"{measure.definition} The run, including the warm-up, is divided into 60 equal intervals. Bands: 95% intervals "
+        "across seeds." + (" Dashed: scheduled changes of the load." if marks else ""),
         kind="line",
         x=Axis(time, f"time ({unit})"),
         y=common.fit_scale(measure.y, data) if measure is TIME_TO_COMMIT else measure.y,  # a peak must stay visible
