@@ -82,7 +82,7 @@ def _scaled(rows: float) -> dict[str, Any]:
         path, root = folder / "light.toml", folder / "out"
         duration_ms = rows / (_SEEDS * (10.0 + 20.0)) * 1000.0
         path.write_text(LIGHT.format(last_seed=_SEEDS - 1, duration_ms=duration_ms))
-        made = told_by("sweep", str(path), "-o", str(root), "--master", f"local[{CORES},4]")
+        made = run_json("sweep", str(path), "-o", str(root), "--master", f"local[{CORES},4]")
         found: dict[str, Any] = {"case": f"{made['rows']:,} rows", "rows": made["rows"], "sweep_s": made["wall_seconds"]}
         for what in ("consolidate", "metrics"):
             seconds, driver_mib, largest_mib = _watched(what, str(root), "--master", f"local[{CORES},4]")
@@ -137,7 +137,7 @@ def _overhead(folder: Path, shorter: float) -> dict[str, Any]:
     path.write_text(BASE.format(duration_ms=duration_ms, operation_types=_OPERATIONS) + _SWEEP.format(retries=retries))
     startup = spark_startup_s()
     started = time.perf_counter()
-    result = told_by("sweep", str(path), "-o", str(folder / "out"), "--master", f"local[{CORES},4]")
+    result = run_json("sweep", str(path), "-o", str(folder / "out"), "--master", f"local[{CORES},4]")
     wall = time.perf_counter() - started
     ideal = result["engine_seconds"] / CORES
     return {
@@ -163,8 +163,8 @@ def spark_startup_s() -> float:
     return time.perf_counter() - started
 
 
-def told_by(*arguments: str) -> dict[str, Any]:
-    """Return the output of an Endive command with ``--json``."""
+def run_json(*arguments: str) -> dict[str, Any]:
+    """Run an Endive command with ``--json`` and return its output."""
     command = [sys.executable, "-m", "endive", *arguments, "--json"]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     answer: dict[str, Any] = json.loads(done.stdout)

@@ -23,7 +23,7 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
     "simpy": ("case", "events", "reference_us_per_event", "simpy_us_per_event", "ratio"),
     "streaming": ("transactions", "peak_mib", "cpu_s"),
     "pipeline": ("case", "rows", "wall_s", "engine_s", "spark_startup_s", "ratio"),
-    "suite": ("case", "rows", "wall_s", "engine_s", "spark_startup_s", "suite_minutes"),
+    "suite": ("case", "rows", "engine_s", "sweep_minutes", "report_minutes", "suite_minutes"),
     "scale": ("case", "sweep_s", "consolidate_s", "metrics_s", "consolidate_driver_mib", "metrics_driver_mib"),
     "report": ("case", "rows", "figures", "with_measuring_s", "report_s", "mib"),
     "live": ("case", "first_s", "first_cpu_s", "refined_s", "refined_cpu_s", "all_s", "all_cpu_s"),
