@@ -196,7 +196,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     mutation(
         "backoff is not part of the latency",
         LIFECYCLE,
-        'yield from self._wait(wait, accesses.BACKOFF, "backoff")',
+        'yield from self._wait(wait, types.BACKOFF, "backoff")',
         "yield wait",
     ),
     mutation(
@@ -277,14 +277,14 @@ MUTATIONS: tuple[Mutation, ...] = (
     mutation(
         "the runtime is paid twice",
         LIFECYCLE,
-        'self._wait(self.txn.runtime_ms, accesses.RUNTIME, "runtime")\n        return snapshot',
-        'self._wait(2.0 * self.txn.runtime_ms, accesses.RUNTIME, "runtime")\n        return snapshot',
+        'self._wait(self.txn.runtime_ms, types.RUNTIME, "runtime")\n        return snapshot',
+        'self._wait(2.0 * self.txn.runtime_ms, types.RUNTIME, "runtime")\n        return snapshot',
     ),
     mutation(
         "the commit is dated at the start of its last step",
         ACCOUNT,
         "commit_time_ms=now_ms if",
-        "commit_time_ms=now_ms - self.times[accesses.CATALOG_COMMIT] if",
+        "commit_time_ms=now_ms - self.times[types.CATALOG_COMMIT] if",
     ),
     mutation(
         "a batch costs its fastest access",

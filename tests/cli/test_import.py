@@ -54,7 +54,7 @@ def test_an_expensive_model_is_not_simulated(tmp_path: Path, metadata: Path, mon
 def test_assumptions_are_printed(tmp_path: Path, metadata: Path) -> None:
     done = RUN.invoke(app, ["import", str(metadata), "-o", str(tmp_path / "mine.toml"), "--no-answer"])
     assert done.exit_code == 0, done.output
-    assert "latencies: profile of S3" in done.output
+    assert "latency profile of S3" in done.output
 
 
 def test_a_table_of_a_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

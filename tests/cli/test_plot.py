@@ -36,7 +36,7 @@ def test_all_figures_are_written_beside_the_run(run: Path) -> None:
     assert len(printed) >= 2 * 6
     assert all(Path(path).is_file() for path in printed)
     assert {path for path in files(run.parent) if path.startswith("figures/")} == {f"figures/{Path(path).name}" for path in printed}
-    assert "one seed have no interval" in result.stderr
+    assert "Values from a single seed have no interval." in result.stderr
 
 
 def test_one_figure_where_it_is_wanted(run: Path, tmp_path: Path) -> None:

@@ -316,7 +316,7 @@ def test_the_best_and_the_worst_of_many_configurations_are_drawn() -> None:
     [
         ("param_workload_hot_tables_rate", ("hot tables rate", "transactions/s")),
         ("param_workload_ingest_max_restarts", ("ingest max restarts", "")),
-        ("param_workload_ingest_runtime_mean", ("ingest mean runtime", "ms")),
+        ("param_workload_ingest_runtime_mean", ("ingest mean job duration", "ms")),
         ("param_workload_ingest_tables_per_txn_zipf", ("ingest tables per txn zipf", "")),
         ("param_workload_nightly_batch_commit_path", ("nightly batch commit path", "")),
     ],

@@ -77,12 +77,13 @@ class Value:
 
 @dataclass(frozen=True)
 class ClassRow:
-    """Metrics of one class."""
+    """Metrics of one class. ``in_flight`` counts the transactions that are in flight at the end of their run."""
 
     name: str
     operations: tuple[str, ...]
     entered: int
     metrics: Mapping[str, Value | None]
+    in_flight: int = 0
 
 
 @dataclass(frozen=True)

@@ -132,11 +132,16 @@ class _Ranking:
 def choose_goal(answer: Answer) -> Goal:
     """Choose a goal: the success of the worst class or, if all classes commit, the p95 of the time to commit.
 
-    Classes with too few transactions are skipped. Classes significantly below 99% come first.
+    Classes with too few transactions are skipped, and classes that reach 99% if all transactions in flight commit. Classes
+    significantly below 99% come first.
     """
     judged = [row for row in answer.classes if row.entered >= FEWEST_ENTRIES] or list(answer.classes)
-    found = [(row.name, row.metrics["success_rate"]) for row in judged]
-    poor = [(each, name) for name, each in found if each is not None and each.mean is not None and each.mean < _GOOD]
+    found = [(row.name, row.metrics["success_rate"], row.in_flight / max(1, row.entered)) for row in judged]
+    poor = [
+        (each, name)
+        for name, each, in_flight in found
+        if each is not None and each.mean is not None and each.mean + in_flight / 2.0 < _GOOD
+    ]
     clearly = [(each, name) for each, name in poor if each.high is not None and each.high < _GOOD]
     if poor:
         return Goal("success_rate", min((each.mean, name) for each, name in clearly or poor)[1])

@@ -92,6 +92,7 @@ def _class_row(runs: Sequence[RunMetrics], name: str) -> ClassRow:
         tuple(phrases.name_operation(operation) for operation in operations) if name != ALL else (),
         sum(row["transactions"] for row in rows),
         {metric: to_value(metric, estimate_metric(rows, metric)) for metric in METRICS},
+        sum(row["in_flight"] for row in rows),
     )
 
 
