@@ -102,9 +102,9 @@ def _engine(name: str) -> Engine:
 def compile_kernel(features: str) -> dict[str, Any]:
     """Measure the time in which a new interpreter compiles the kernel with these features."""
     wall, cpu = time.perf_counter(), time.process_time()
+    from endive.simulation.compiled.compilation import compile_object_code
     from endive.simulation.compiled.features import Features
     from endive.simulation.compiled.kernel import ENTRIES
-    from endive.simulation.compiled.native.compilation import compile_object_code
 
     size = len(compile_object_code(ENTRIES, Features.named(features).constants))
     return {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu, "bytes": size}

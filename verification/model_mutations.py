@@ -238,7 +238,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     mutation(
         "expired history is validated",
-        "arithmetic/validation.py",
+        "arithmetic/manifests.py",
         "return bool(table.length - start >= table.snapshots)",
         "return False",
     ),
@@ -266,7 +266,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "txn.should_abort_on_real_conflict()):\n            return False",
         "txn.should_abort_on_real_conflict()):\n            return True",
     ),
-    mutation("a rejected refresh aborts the commit", ICEBERG, "with suppress(RequestFailedError):", "with suppress():"),
+    mutation("a rejected refresh aborts the commit", ICEBERG, "with suppress(RequestFailedError):\n", "with suppress():\n"),
     mutation(
         "manifests of the first attempt are not kept",
         ICEBERG,

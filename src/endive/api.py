@@ -27,10 +27,10 @@ from endive.config.sweep_file import Sweep, parse_rows
 from endive.pipeline.jobs import LocalThreads
 from endive.pipeline.sweep import Progress, ProgressMonitor, plan_more_seeds, run_sweep
 from endive.report.comparison import compare_all
-from endive.report.frontier_answer import answer_frontier
-from endive.report.search_answer import describe_precision
+from endive.report.search_answer import answer_frontier
 from endive.report.sides import Selection, find_question, make_sides, name_sources, select_scenarios
 from endive.report.tuning_answer import answer_tuning
+from endive.report.verdicts import describe_precision
 from endive.results import Comparison, Configuration, Frontier, Sessions, Study, Tree, Tuning, choose_session, plain_tree
 from endive.runs.plan import SweepPlan, keep_study, plan_sweep, remaining_work
 from endive.runs.stored import PipelineError

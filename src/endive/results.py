@@ -30,11 +30,11 @@ from endive.report.answer import answer_study, describe_windows, warn_study
 from endive.report.comparison import Alternatives, Side
 from endive.report.figure import Axis, Figure
 from endive.report.figures import build_figure, build_report_figures, try_figures
-from endive.report.figures.load_curves import build_search_figure
-from endive.report.frontier_answer import FrontierAnswer
+from endive.report.figures.line_charts import build_search_figure
 from endive.report.page import render_page
 from endive.report.paper import FORMATS, Size, make_vegalite, render_svg, save_figure
 from endive.report.phrases import describe_window
+from endive.report.search_answer import FrontierAnswer
 from endive.report.sections import make_page, warn_configurations
 from endive.report.study_data import Study as StudyData
 from endive.report.study_data import load_study

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from endive.catalog import CASCatalog
-from endive.catalog.accounts import AccountedCatalog
+from endive.catalog.base import AccountedCatalog
 from endive.table import TableChange, TableFiles, TableModel
 from endive.table.operations import Traits
 from tests.interleave import fixed_provider, outcome

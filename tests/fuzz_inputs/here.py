@@ -14,8 +14,8 @@ from typer.main import get_command
 from endive.analysis.run_metrics import ALL, empty_metrics, window_columns
 from endive.analysis.warmup import SERIES_BINS, Window, find_window
 from endive.config import Document
+from endive.simulation.compiled import kernel_cache
 from endive.simulation.compiled.features import Features
-from endive.simulation.compiled.native import kernel_cache
 from endive.studies.measure import Row, RunMetrics, check_window, document_load_pattern
 from endive.studies.replicate import Replications
 from tests.pipeline.runs import run_commands_without_spark
@@ -29,7 +29,7 @@ def commands_here() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         run_commands_without_spark(patched)
         patched.setattr("typer.testing._get_command", cache(get_command))  # takes 60 ms each time
-        patched.setattr("endive.simulation.compiled.native.kernel_cache._build", _built_beside_the_clock)
+        patched.setattr("endive.simulation.compiled.kernel_cache._build", _built_beside_the_clock)
         yield
 
 
@@ -49,7 +49,7 @@ def searches_here() -> Iterator[None]:
         for module in ("search_answer", "sides"):
             patched.setattr(f"endive.report.{module}.Replications", _MadeUp)
             patched.setattr(f"endive.report.{module}.note_compilation", lambda *_: None)
-        patched.setattr("endive.report.frontier_answer.save_figure", lambda *_: [])
+        patched.setattr("endive.report.search_answer.save_figure", lambda *_: [])
         yield
 
 

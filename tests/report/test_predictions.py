@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from endive.report.figures.load_curves import IDEAL, build_throughput_load
+from endive.report.figures.line_charts import IDEAL, build_throughput_load
 from tests.pipeline.runs import document, run_all
 from tests.report.studies import measured, mixed_sweep
 

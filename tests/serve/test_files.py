@@ -13,8 +13,7 @@ from endive.config.load import check_document, value_at
 from endive.config.schema import json_schema
 from endive.config.sweep_file import Sweep
 from endive.serve.changes import list_changes, load_changes, scale_load
-from endive.serve.form import form
-from endive.serve.page_configuration import DEFAULT, Presets, as_toml, put, read_tree, remove, settle
+from endive.serve.page_configuration import DEFAULT, Presets, as_toml, form, put, read_tree, remove, settle
 from endive.serve.saving import SaveError, save_study, study_text
 from tests.serve.conftest import Client, small
 

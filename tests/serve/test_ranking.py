@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from endive.serve.changes import list_changes
+from endive.serve.evaluation import Goal, Tried, choose_goal, rank
 from endive.serve.messages import Answer, ClassRow, MetricValues, Value
 from endive.serve.page_configuration import DEFAULT, put
 from endive.serve.pool import Pool
-from endive.serve.ranking import Goal, Tried, choose_goal, rank
 from tests.serve.conftest import Client, small
 from verification.statistics.levers import PLANTED, find_best, nothing_is_wrong, two_ways_to_mend
 

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from unittest import mock
 
 from endive.simulation.compiled import engine
+from endive.simulation.compiled import kernel_cache as cache
 from endive.simulation.compiled.features import Features
-from endive.simulation.compiled.native import kernel_cache as cache
 
 _EXACT = ("endive", "files", "cas", "log", "service", "list_appends")
 """Features that a shared kernel has only if the configuration needs them."""

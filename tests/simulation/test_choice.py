@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 
 from endive.simulation import Simulation, SimulationConfig, runner
-from endive.simulation.compiled import native
+from endive.simulation.compiled import kernel_cache as cache
 from endive.simulation.compiled.features import Features
-from endive.simulation.compiled.native import kernel_cache as cache
 from endive.simulation.runner import Choice, choose_engine
 from tests.simulation.test_runner import config_with
 
@@ -76,6 +75,6 @@ def test_a_simulation_chooses_its_engine_once(monkeypatch: pytest.MonkeyPatch) -
 def test_a_release_that_was_not_tested_compiles_nothing_in_the_background(
     beside: list[Features], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native, "UNTESTED_RELEASE", "numba 0.70.0 is outside the tested releases")
+    monkeypatch.setattr(cache, "UNTESTED_RELEASE", "numba 0.70.0 is outside the tested releases")
     choice = choose_engine(config_with())
     assert (choice.engine, choice.compiles) == ("reference", "no")

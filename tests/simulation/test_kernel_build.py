@@ -11,9 +11,9 @@ import pytest
 from numba import from_dtype, types
 
 from endive.arithmetic.draws import SMALLEST, quantile_cell
+from endive.simulation.compiled.compilation import compile_object_code, compile_plainly
 from endive.simulation.compiled.features import inlined, jit, replaces
-from endive.simulation.compiled.native.compilation import compile_object_code, compile_plainly
-from endive.simulation.compiled.native.kernel_cache import Kernel, KernelError, NativeKernel, PlainKernel
+from endive.simulation.compiled.kernel_cache import Kernel, KernelError, NativeKernel, PlainKernel
 from endive.simulation.compiled.streams import cell_from_bits
 
 HAS_EXTRA = True

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from endive.cache_directory import CACHE_VARIABLE
-from endive.simulation.compiled import features, native
+from endive.simulation.compiled import features
+from endive.simulation.compiled import kernel_cache as cache
 from endive.simulation.compiled.features import ALL, Features
-from endive.simulation.compiled.native import kernel_cache as cache
 from endive.transaction.paths import COMMIT_PATHS
 
 FEATURES = Features.named("endive-cas")
@@ -25,7 +25,7 @@ PROGRAM = """
 import os, sys, time
 from pathlib import Path
 from endive.simulation.compiled.features import Features
-from endive.simulation.compiled.native import kernel_cache as cache
+from endive.simulation.compiled import kernel_cache as cache
 
 def build(features):
     marks = Path(sys.argv[1])
@@ -123,7 +123,7 @@ def test_a_process_that_compiles_in_the_background_may_outlive_its_parent(folder
 import sys, time
 from pathlib import Path
 sys.executable = {str(slow)!r}
-from endive.simulation.compiled.native.kernel_cache import compile_in_background
+from endive.simulation.compiled.kernel_cache import compile_in_background
 from endive.simulation.compiled.features import Features
 for _ in range(3):
     compile_in_background(Features.named("endive-cas"))
@@ -138,7 +138,7 @@ while not list(Path({str(folder)!r}).glob("started-*")):
 # Puts object code into the cache that refers to a symbol which does not exist, and runs a configuration that needs the kernel.
 UNRESOLVED = """
 from llvmlite import binding as llvm
-from endive.simulation.compiled.native import kernel_cache as cache
+from endive.simulation.compiled import kernel_cache as cache
 from tests.simulation.test_kernel_cache import FEATURES
 llvm.initialize_native_target()
 llvm.initialize_native_asmprinter()
@@ -213,12 +213,12 @@ importlib.metadata.version = lambda name: "0.70.0" if name == "numba" else insta
 def test_releases_are_compared_by_their_first_two_numbers(
     releases: dict[str, str], is_tested: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native, "version", releases.__getitem__)
-    assert (native.find_untested_release() == "") == is_tested
+    monkeypatch.setattr(cache, "version", releases.__getitem__)
+    assert (cache.find_untested_release() == "") == is_tested
 
 
 def test_the_dependencies_have_the_bounds_of_the_tested_releases() -> None:
     project = tomllib.loads(Path("pyproject.toml").read_text())["project"]["dependencies"]
-    for package, (first, end) in native.TESTED.items():
+    for package, (first, end) in cache.TESTED.items():
         low, high = (".".join(map(str, bound)) for bound in (first, end))
         assert f"{package}>={low},<{high}" in project

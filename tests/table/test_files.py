@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from endive.arithmetic.validation import is_start_expired
+from endive.arithmetic.manifests import is_start_expired
 from endive.table import (
     ALL_MANIFESTS,
     APPEND,

@@ -14,10 +14,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from endive.serve.evaluation import prepare
+from endive.serve.evaluation import prepare, rank_changes
 from endive.serve.messages import Tree
 from endive.serve.pool import CancelToken, Pool
-from endive.serve.ranking import rank_changes
 
 _EACH = 4
 _QUICK_EACH = 1

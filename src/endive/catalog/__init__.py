@@ -1,7 +1,7 @@
 """Define catalogs, which store the versions of tables and install commits."""
 
-from endive.catalog.accounts import AccountedCatalog as AccountedCatalog
 from endive.catalog.append import AppendCatalog as AppendCatalog
+from endive.catalog.base import AccountedCatalog as AccountedCatalog
 from endive.catalog.base import Catalog as Catalog
 from endive.catalog.base import StoredCatalog as StoredCatalog
 from endive.catalog.base import TableChanges as TableChanges

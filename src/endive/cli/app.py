@@ -6,16 +6,19 @@ import atexit
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from endive import __version__
 from endive.cli.output import Output, output_for
 from endive.cli.usage import CommandsByPurpose
+
+if TYPE_CHECKING:
+    from endive.runs.stored import Damage
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -116,6 +119,13 @@ def refuse(source: str, message: str, key: str = "") -> NoReturn:
     from endive.config import ConfigError, Problem
 
     raise ConfigError(source, [Problem(key, message)]) from None
+
+
+def tell_damage(output: Output, problems: Sequence[Damage]) -> None:
+    """Print each damaged run and experiment, and exit with 1 if there are any."""
+    output.error(*(f"{problem.where}: {problem.message}" for problem in problems))
+    if problems:
+        raise typer.Exit(EXIT_FAILED)
 
 
 def leave(code: int) -> NoReturn:

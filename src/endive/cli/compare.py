@@ -80,8 +80,8 @@ def compare(
         from endive.analysis.conditions import find_metric, parse_condition
         from endive.analysis.run_metrics import RATES
         from endive.config.study import parse_seeds
-        from endive.report.search_answer import describe_precision
         from endive.report.sides import find_question, make_sides, select_scenarios, select_sources
+        from endive.report.verdicts import describe_precision
         from endive.studies.measure import MetricsOptions
 
         conditions = [parse_condition(text, RATES, "--fail-if", relative=True) for text in fail_if]

@@ -72,7 +72,7 @@ def calibrate(
         write_text(out, text)
         drawn = None if no_figure else figure or out.with_suffix(".svg")
         if drawn is not None:
-            from endive.report.fit_chart import save_fit_chart
+            from endive.report.charts import save_fit_chart
 
             save_fit_chart(fits, drawn)
         written = {"profile": str(out), "figure": None if drawn is None else str(drawn)}

@@ -1,4 +1,4 @@
-"""``endive metrics``: metrics of all runs of a dataset, and queries over them."""
+"""``endive metrics`` and ``consolidate``: metrics of all runs of a study, and all runs as one dataset or as Iceberg tables."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from endive.cli.app import JsonFlag, app, command, progress
-from endive.cli.export import tell_damage
+from endive.cli.app import JsonFlag, app, command, progress, refuse, tell_damage
 from endive.cli.options import (
     ROOT,
     CooldownOption,
@@ -27,9 +26,11 @@ from endive.cli.options import (
 )
 from endive.cli.output import Output
 from endive.cli.run import cost_as_data
-from endive.runs.layout import METRICS_FOLDER, METRICS_TABLES, metrics_table
+from endive.runs.layout import METRICS_FOLDER, METRICS_TABLES, dataset_folder, metrics_table
 
 if TYPE_CHECKING:
+    from endive.pipeline.consolidate import Consolidation
+    from endive.pipeline.iceberg_tables import IcebergExport
     from endive.runs.stored import Damage, Inventory
     from endive.storage.prices import Prices
     from endive.studies.request_cost import Cost
@@ -245,3 +246,71 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.4g}" if abs(value) < 1000.0 else f"{value:,.0f}"
     return str(value)
+
+
+@app.command()
+def consolidate(
+    root: RootArgument = ROOT,
+    to: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--to", metavar="iceberg CATALOG.NAMESPACE.TABLE", help="Write Iceberg tables through PyIceberg instead of a dataset."
+        ),
+    ] = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    ship_code: ShipOption = False,
+    json: JsonFlag = False,
+) -> None:
+    """Update DIR/consolidated, a dataset of all finished runs, partitioned by experiment and operation.
+
+    With --to iceberg, write the tables TABLE_transactions, TABLE_metrics and TABLE_runs instead. A second call adds only new runs.
+    """
+    with command(json) as output:
+        if to is not None:
+            _export_tables(output, root, *to, master, remote, ship_code)
+            return
+        from endive.pipeline import consolidate as pipeline
+        from endive.pipeline.session import SparkOptions, spark_session
+
+        with progress(output, "consolidating") as report:
+            done = pipeline.consolidate(root, lambda: spark_session(SparkOptions(master, remote, ship_code)), report=report)
+        _report_consolidation(output, root, done)
+        tell_damage(output, done.problems)
+
+
+def _export_tables(
+    output: Output, root: Path, kind: str, table: str, master: str | None, remote: str | None, ship_code: bool
+) -> None:
+    from endive.pipeline import iceberg_tables
+    from endive.pipeline import session as sessions
+
+    known = iceberg_tables.TABLE_FORMAT.lower()
+    if kind != known:
+        refuse("--to", f"unknown format {kind!r}; the format is {known}")
+    target = iceberg_tables.parse_target(table)
+    options = sessions.SparkOptions(master, remote, ship_code)
+    with progress(output, "writing") as report, iceberg_tables.open_catalog(target) as catalog:
+        done = iceberg_tables.export_study(root, target, catalog, lambda: sessions.spark_session(options), report=report)
+    _report_export(output, done)
+    tell_damage(output, done.problems)
+
+
+def _report_export(output: Output, done: IcebergExport) -> None:
+    output.result(asdict(done))
+    if done.unfinished_runs:
+        output.note(f"{done.unfinished_runs} unfinished runs are omitted")
+    runs = done.runs_added + done.runs_present
+    output.text(f"{done.rows:,} rows of {runs:,} runs, {done.runs_added:,} of them new, in {', '.join(done.tables)}")
+
+
+def _report_consolidation(output: Output, root: Path, done: Consolidation) -> None:
+    output.result({"dataset": str(dataset_folder(root)), **asdict(done)})
+    if done.unfinished_runs:
+        output.note(f"{done.unfinished_runs} unfinished runs are omitted")
+    output.text(
+        f"{done.rows:,} rows of {done.runs:,} runs of {done.experiments:,} experiments in {done.files:,} files, "
+        f"in {dataset_folder(root)}",
+        f"{done.parts_written:,} parts written, {done.parts_reused:,} unchanged, {done.files_removed:,} files removed; "
+        f"{len(done.problems):,} problems",
+    )

@@ -307,7 +307,7 @@ def _precision_data(
     precision: Precision | None, reached: Reached | None, estimates: Sequence[tuple[Subject, Estimate | None]]
 ) -> dict[str, Any]:
     """Return the estimates across seeds for JSON; empty without a precision."""
-    from endive.report.search_answer import precision_as_data
+    from endive.report.verdicts import precision_as_data
 
     if precision is None or reached is None:
         return {}
@@ -323,7 +323,7 @@ def _show_precision(
 ) -> None:
     """Print the estimates across seeds, and whether they are as precise as requested."""
     from endive.analysis.conditions import format_bound, format_metric
-    from endive.report.search_answer import describe_precision
+    from endive.report.verdicts import describe_precision
 
     if precision is None or reached is None:
         return

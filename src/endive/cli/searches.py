@@ -107,7 +107,7 @@ def frontier(
 
 def _show_search_plan(output: Output, question: Question) -> None:
     """Print the maximum number of runs of a search and their estimated time."""
-    from endive.report.frontier_answer import format_load
+    from endive.report.search_answer import format_load
     from endive.runs.effort import estimate_effort
 
     search = question.search
@@ -133,7 +133,7 @@ def _seconds(seconds: float) -> str:
 
 def answer(output: Output, question: Question, folder: Path, warmup: float | None = None, cooldown: float = 0.0) -> None:
     """Search, write the record and the figure, and print the result."""
-    from endive.report.frontier_answer import answer_frontier
+    from endive.report.search_answer import answer_frontier
     from endive.studies.measure import MetricsOptions
 
     done = answer_frontier(question, folder, MetricsOptions(warmup, cooldown), output.note)
@@ -163,9 +163,9 @@ def _given(load: str | None) -> float | str | None:
 def _show(output: Output, question: Question, found: Frontier, cut: Sequence[str]) -> None:
     from endive.analysis.conditions import format_metric
     from endive.analysis.estimates import CONFIDENCE
-    from endive.report.frontier_answer import VERDICTS, describe_answer, format_load
+    from endive.report.search_answer import VERDICTS, describe_frontier, format_load
 
-    output.text(*describe_answer(question, found), *cut, "")
+    output.text(*describe_frontier(question, found), *cut, "")
     rows = []
     for point in found.points:
         each = point.estimate
@@ -269,8 +269,8 @@ def _show_tuning_plan(output: Output, question: TuningQuestion, plan: Plan) -> N
 
 def _answer_tuning(output: Output, question: TuningQuestion, plan: Plan, options: MetricsOptions, folder: Path) -> None:
     """Search, write the record and print the result."""
-    from endive.report.search_answer import describe_precision
     from endive.report.tuning_answer import answer_tuning
+    from endive.report.verdicts import describe_precision
 
     done = answer_tuning(question, plan, options, folder, output.note)
     output.result({**done.record, "files": [str(each) for each in done.files]})
@@ -329,7 +329,7 @@ def screen(
     Print the ranking and write it as a figure. A second call reuses finished runs. Requires SALib: pip install 'endive[screen]'.
     """
     with command(json) as output:
-        from endive.report.screening_answer import answer_screening, format_effect, format_range
+        from endive.report.search_answer import answer_screening, format_effect, format_range
         from endive.studies.measure import MetricsOptions
         from endive.studies.screening import read_screening
 

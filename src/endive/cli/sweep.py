@@ -248,7 +248,7 @@ def _report(
     out: Path,
     reached: Mapping[str, Reached],
 ) -> None:
-    from endive.report.search_answer import describe_precision, precision_as_data
+    from endive.report.verdicts import describe_precision, precision_as_data
 
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     values = {point.experiment: dict(point.values) for point in plan.points}

@@ -35,7 +35,7 @@ from endive.formatting import (
 from endive.report import phrases
 from endive.report.comparison import Side, compare_sides, group_runs
 from endive.report.figures.common import format_place
-from endive.report.figures.time_series import LIMIT
+from endive.report.figures.line_charts import LIMIT
 from endive.report.phrases import (
     describe_drift,
     describe_growth,

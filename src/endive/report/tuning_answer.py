@@ -15,7 +15,8 @@ from endive.analysis.metric import more_is_better
 from endive.config.resolve import ResolvedClass, resolve_classes
 from endive.formatting import finite, format_count, join_names
 from endive.report.phrases import describe_short_run, describe_window
-from endive.report.search_answer import Note, SearchAnswer, SearchDirectory, precision_as_data
+from endive.report.search_answer import Note, SearchAnswer, SearchDirectory
+from endive.report.verdicts import precision_as_data
 from endive.runs.layout import TUNING
 from endive.studies.measure import MetricsOptions, check_window
 from endive.studies.replicate import WINDOW_SEEDS

@@ -1,17 +1,20 @@
-"""Describe comparisons in sentences: differences, rankings, paired transactions and abort reasons."""
+"""Describe results in sentences: differences, rankings, paired transactions, abort reasons, and whether a precision was reached."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from endive.analysis.cohort import Pairs
 from endive.analysis.conditions import Subject, format_bound, format_metric, kind_of
 from endive.analysis.contrasts import Difference, estimate_seeds_needed
 from endive.analysis.estimates import Estimate
 from endive.analysis.metric import ABORT_REASONS
+from endive.analysis.replication_rule import Reached, Width
 from endive.analysis.run_metrics import ALL
 from endive.analysis.saturation import LEAST_SUCCESS
+from endive.config.study import Precision
 from endive.formatting import (
     capitalize,
     format_count,
@@ -266,3 +269,54 @@ def format_ratio_change(found: Difference) -> str:
     if found.ratio is None:
         return "-"
     return format_number(found.ratio) if found.ratio_half_width is None else format_estimate(found.ratio, found.ratio_half_width)
+
+
+def describe_precision(precision: Precision, reached: Collection[Reached]) -> str:
+    """Return whether all experiments reached the requested precision, with the number of seeds and a remedy."""
+    counts = sorted(each.seeds for each in reached)
+    several = f" in {format_count(len(counts), 'experiment')}" if len(counts) > 1 else ""
+    seeds = format_count(counts[-1], "seed") if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]} seeds"
+    wide = [each for each in reached if each.wide]
+    if not wide:
+        return f"The precision of {precision} is reached with {seeds}{several}."
+    stopped = f" in {len(wide)} of {format_count(len(counts), 'experiment')}" if len(counts) > 1 else ""
+    return f"The precision of {precision} is not reached{stopped} with {seeds}. {_explain_width(precision, wide)}"
+
+
+def _explain_width(precision: Precision, wide: Collection[Reached]) -> str:
+    """Return a sentence about the metric whose interval is farthest from the precision, with a remedy."""
+    widths = [width for each in wide for width in each.wide]
+    improvable = [width for width in widths if width.is_improvable]
+    if improvable:
+        widest = max(improvable, key=_compare_width)
+        return (
+            f"With the maximum number of seeds, the half width of {widest.name} is {_format_width(precision, widest)}. "
+            "Raise --max-seeds or simulation.duration_ms."
+        )
+    longer = "Raise simulation.duration_ms."
+    flying = [width for width in widths if width.half_width is not None]
+    if flying:
+        return f"{flying[0].name} depends on transactions in flight at the end of the run, so more seeds do not help. {longer}"
+    return f"{widths[0].name} is only a bound, or has no value, in some runs, so more seeds do not help. {longer}"
+
+
+def _compare_width(width: Width) -> float:
+    return float("inf") if width.half_width is None or width.wanted <= 0.0 else width.half_width / width.wanted
+
+
+def _format_width(precision: Precision, width: Width) -> str:
+    if width.wanted <= 0.0:
+        return format_number(width.half_width or 0.0)
+    return f"{format_number(100.0 * precision.value * _compare_width(width))}{'pp' if precision.shares_only else '%'}"
+
+
+def precision_as_data(precision: Precision, reached: Collection[Reached]) -> dict[str, Any]:
+    """Return data for JSON: whether the precision was reached, and the number of seeds."""
+    counts = [each.seeds for each in reached]
+    return {
+        "precision": str(precision),
+        "reached": not any(each.wide for each in reached),
+        "not_reached": sum(bool(each.wide) for each in reached),
+        "fewest_seeds": min(counts),
+        "most_seeds": max(counts),
+    }

@@ -26,13 +26,11 @@ from starlette.routing import Route
 from endive import __version__
 from endive.config.errors import ConfigError, Problem
 from endive.input_files import UnreadableError, parse_json, parse_toml
-from endive.serve.evaluation import Event, Question, evaluate, prepare
-from endive.serve.form import form
+from endive.serve.evaluation import GOALS, Event, Goal, Question, evaluate, prepare, rank_changes
 from endive.serve.guard import TOO_LARGE, TooLargeError, TooSlowError, reject
 from endive.serve.messages import StoppedError, Tree, WorkError
-from endive.serve.page_configuration import Presets, put
+from endive.serve.page_configuration import Presets, form, put
 from endive.serve.pool import CancelToken, Pool
-from endive.serve.ranking import GOALS, Goal, rank_changes
 from endive.serve.saving import Reports, SaveError, save_study, sweep_arguments
 
 log = logging.getLogger(__name__)

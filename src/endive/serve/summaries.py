@@ -28,7 +28,7 @@ from endive.formatting import finite, format_duration, format_number, format_rat
 from endive.report import ReportError, phrases
 from endive.report.comparison import Comparison, Side, compare_all, pair_transactions
 from endive.report.figure import Axis, Figure, Reference, Threshold
-from endive.report.figures.load_curves import IDEAL
+from endive.report.figures.line_charts import IDEAL
 from endive.report.page import Page, encode_figure
 from endive.report.phrases import describe_drift, describe_limit, describe_overload, describe_window, warn_utilization
 from endive.report.style import PART_COLOURS

@@ -23,7 +23,7 @@ from endive.runs.effort import estimate_effort, estimation_seconds
 from endive.serve import messages, page_configuration, summaries
 from endive.serve.changes import list_changes, scale_load
 from endive.serve.page_configuration import DEFAULT
-from endive.simulation.compiled.native.kernel_cache import compile_in_background
+from endive.simulation.compiled.kernel_cache import compile_in_background
 from endive.simulation.runner import EngineError, choose_engine, reference_seconds
 from endive.studies.measure import MetricsOptions, RunRows
 from endive.studies.replicate import Replications

@@ -61,9 +61,8 @@ def choose_engine(config: SimulationConfig, *, among_many: bool = False) -> Choi
     """
     if config.engine == "reference":
         return Choice("reference", "the configuration requests this engine")
+    from endive.simulation.compiled.kernel_cache import UNTESTED_RELEASE, is_cached
     from endive.simulation.compiled.lower import NotLowerableError, check_lowerable, features_of
-    from endive.simulation.compiled.native import UNTESTED_RELEASE
-    from endive.simulation.compiled.native.kernel_cache import is_cached
 
     try:
         check_lowerable(config)
@@ -151,7 +150,7 @@ class Simulation:
 
                 return CompiledEngine(self.config, sink, progress).run()
             if self.choice.compiles == "beside" and self.choice.features is not None:
-                from endive.simulation.compiled.native.kernel_cache import compile_in_background
+                from endive.simulation.compiled.kernel_cache import compile_in_background
 
                 compile_in_background(self.choice.features)
         from endive.simulation.reference import ReferenceEngine

@@ -1,32 +1,32 @@
-"""Run transactions on the commit path of Iceberg's Java library (``iceberg``).
-
-The protocol differs from ``lifecycle`` in three ways. Every attempt starts with a refresh and validation, so the first attempt also
-validates against commits that were made while the job ran. Later attempts reuse the manifests of the first attempt. The files that
-validation reads depend on the concurrent snapshots and their kinds (``endive.table``).
-
-    attempt:  read the catalog; for each table: (read its metadata, if it has changed), (validate, sequentially),
-              (read the manifest list), (filter manifests, in the pool), (write new manifests, first attempt only),
-              (merge manifests), write the manifest list, write the metadata; commit
-    failure:  (abort), back off; next attempt
-    success:  read the catalog, the metadata and the manifest list; delete the manifest lists of failed attempts, and the manifests
-              that were merged or that failed attempts had merged; a failure here does not affect the commit
-    abort:    delete all files that were written
-
-A table that has not changed since the last attempt causes no further cost. In this case, the attempt failed because of a commit to
-another table of the same table group.
-"""
+"""Run transactions on the commit paths of Iceberg's Java library (``iceberg``) and of PyIceberg (``pyiceberg``)."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from endive.arithmetic import validation
-from endive.arithmetic.manifests import bins_of, list_size, mean_size, merged_size, metadata_size
+from endive.arithmetic.manifests import (
+    Review,
+    bins_of,
+    files_made,
+    files_of_lost_attempts,
+    hits_of,
+    is_start_expired,
+    list_size,
+    manifests_to_filter,
+    mean_size,
+    merged_size,
+    metadata_size,
+    nothing_found,
+    reads_history,
+    review_record,
+    without_own,
+)
 from endive.catalog.snapshots import CatalogSnapshot
 from endive.steps import RequestFailedError, Step
-from endive.table import NO_SNAPSHOT, TableFiles, TableModel, Traits
+from endive.table import NO_SNAPSHOT, TableFiles, TableModel, Traits, pyiceberg_traits_of
 from endive.transaction import types
 from endive.transaction.account import Steps
 from endive.transaction.lifecycle import AbortError, Lifecycle, RestartError
@@ -60,20 +60,36 @@ class Handle:
     """Number of snapshots that the same job has committed since the start of the operation."""
 
 
-def review(files: TableFiles, handle: Handle, traits: Traits, partitions: frozenset[int] | None) -> validation.Review:
+def review(files: TableFiles, handle: Handle, traits: Traits, partitions: frozenset[int] | None) -> Review:
     """Review the snapshots since the start of the operation, newest first, if the operation validates."""
-    found = validation.nothing_found()
-    if validation.reads_history(traits):
+    found = nothing_found()
+    if reads_history(traits):
         unseen = files.length - handle.length
         for age, record in enumerate(files.history(handle.start)):
             in_range = record.range_has(partitions)
             overlaps = in_range and record.overlaps(partitions)
-            found = validation.review_record(found, record, traits, in_range, overlaps, age < unseen)
+            found = review_record(found, record, traits, in_range, overlaps, age < unseen)
     return found
 
 
 class IcebergLifecycle(Lifecycle):
-    """Transaction on the commit path of Iceberg's Java library."""
+    """Transaction on the commit path of Iceberg's Java library.
+
+    The protocol differs from ``lifecycle`` in three ways. Every attempt starts with a refresh and validation, so the first attempt
+    also validates against commits that were made while the job ran. Later attempts reuse the manifests of the first attempt. The
+    files that validation reads depend on the concurrent snapshots and their kinds (``endive.table``).
+
+        attempt:  read the catalog; for each table: (read its metadata, if it has changed), (validate, sequentially),
+                  (read the manifest list), (filter manifests, in the pool), (write new manifests, first attempt only),
+                  (merge manifests), write the manifest list, write the metadata; commit
+        failure:  (abort), back off; next attempt
+        success:  read the catalog, the metadata and the manifest list; delete the manifest lists of failed attempts, and the
+                  manifests that were merged or that failed attempts had merged; a failure here does not affect the commit
+        abort:    delete all files that were written
+
+    A table that has not changed since the last attempt causes no further cost. In this case, the attempt failed because of a
+    commit to another table of the same table group.
+    """
 
     def _commit(self, snapshot: CatalogSnapshot) -> Steps:
         handles = {t: self._handle(snapshot, t) for t in self._written}
@@ -89,7 +105,7 @@ class IcebergLifecycle(Lifecycle):
     def _delete_useless(self, handles: dict[int, Handle]) -> Steps:
         """Delete all files that the operation has written, after an abort."""
         for handle in handles.values():
-            yield from self._batches(types.FILE_DELETE, validation.files_made(handle, self.txn.get_traits()), 0)
+            yield from self._batches(types.FILE_DELETE, files_made(handle, self.txn.get_traits()), 0)
 
     def _attempts(self, snapshot: CatalogSnapshot, handles: dict[int, Handle]) -> Steps:
         """Attempt the commit until it succeeds.
@@ -130,8 +146,8 @@ class IcebergLifecycle(Lifecycle):
         if traits.kind != NO_SNAPSHOT:
             found = review(files, handle, traits, self._partitions(table_id))
             if not handle.prepared:
-                found = validation.without_own(found, handle.own)
-            if traits.validates and validation.is_start_expired(files, handle.start):
+                found = without_own(found, handle.own)
+            if traits.validates and is_start_expired(files, handle.start):
                 raise AbortError(VALIDATION_EXCEPTION)
             yield from self._validate(handle, files, found, new)
             yield from self._make_snapshot(handle, files, found)
@@ -139,14 +155,14 @@ class IcebergLifecycle(Lifecycle):
         handle.version, handle.length, handle.prepared = version, files.length, True
         handle.data_revision, handle.delete_revision, handle.merges = files.data_revision, files.delete_revision, files.merges
 
-    def _validate(self, handle: Handle, files: TableFiles, found: validation.Review, new: CatalogSnapshot) -> Steps:
+    def _validate(self, handle: Handle, files: TableFiles, found: Review, new: CatalogSnapshot) -> Steps:
         """Validate the snapshots since the start of the operation, and read the current manifest list."""
         yield from self._read_since(files, found, new)
         head = files.head if files.length > handle.start else None
         if head is None or not head.kind & self.txn.get_traits().validates:
             yield from self._batches(types.LIST_READ, 1, files.list_size)
 
-    def _read_since(self, files: TableFiles, found: validation.Review, new: CatalogSnapshot) -> Steps:
+    def _read_since(self, files: TableFiles, found: Review, new: CatalogSnapshot) -> Steps:
         """Read the manifest lists and manifests that validation needs.
 
         Raises:
@@ -158,13 +174,13 @@ class IcebergLifecycle(Lifecycle):
         if found.conflicting and self._is_real_conflict(new, found.conflicting):
             raise self._end_of_conflict()
 
-    def _make_snapshot(self, handle: Handle, files: TableFiles, found: validation.Review) -> Steps:
+    def _make_snapshot(self, handle: Handle, files: TableFiles, found: Review) -> Steps:
         """Filter, write and merge manifests, and write the manifest list."""
         traits, model = self.txn.get_traits(), files.model
         component = types.CONFLICT_IO if handle.prepared else types.PER_ATTEMPT_IO
         pool = self.policy.max_parallel
         mean = mean_size(model, files)
-        hits, misses, deletes, delete_hits = validation.manifests_to_filter(files, handle, traits, found)
+        hits, misses, deletes, delete_hits = manifests_to_filter(files, handle, traits, found)
         yield from self._batches(types.FILE_READ, hits + misses, mean, pool, component)
         if traits.reads_per_hit > 1:
             yield from self._batches(types.FILE_READ, hits, mean, pool, component)
@@ -225,7 +241,7 @@ class IcebergLifecycle(Lifecycle):
             handle = handles[table_id]
             if traits.kind == NO_SNAPSHOT:
                 yield from self._clean_up(files, traits)
-            yield from self._batches(types.FILE_DELETE, validation.files_of_lost_attempts(handle), 0)
+            yield from self._batches(types.FILE_DELETE, files_of_lost_attempts(handle), 0)
 
     def _clean_up(self, files: TableFiles, traits: Traits) -> Steps:
         """Clean up after an expiry.
@@ -253,3 +269,109 @@ def files_of(snapshot: CatalogSnapshot, table_id: int) -> TableFiles:
     if files is None:
         raise ValueError("Iceberg's commit paths need a catalog that tracks metadata files; set its table_model")
     return files
+
+
+class PyIcebergLifecycle(IcebergLifecycle):
+    """Transaction on the commit path of PyIceberg.
+
+    The protocol differs from that of the Java library in these ways:
+
+    * The first attempt uses the snapshot from the start of the operation, without a refresh.
+    * Before a commit, the client checks whether the table has changed in the catalog. If it has not, the client writes metadata and
+      swaps the commit pointer.
+    * Validation starts with the first retry, and reads manifest lists again for each check.
+    * An attempt reuses no files of earlier attempts.
+    * The client reads nothing after the commit.
+
+    The steps are:
+
+        attempt:  (from the second attempt on: read the catalog and the metadata, and validate); write manifests and manifest
+                  lists; read the catalog and the metadata; if the table is unchanged: write the metadata, commit
+                  (REST catalog: commit in one request with its requirements)
+        failure:  (abort), back off; next attempt
+        end:      delete the manifests and manifest lists of failed attempts, after a commit or an abort
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.txn.settings.isolation is None:
+            self.txn.settings = replace(self.txn.settings, isolation="serializable")
+
+    def _snapshots(self) -> tuple[Traits, ...]:
+        return pyiceberg_traits_of(self.txn.operation_type, self.txn.settings)
+
+    def _delete_useless(self, handles: dict[int, Handle]) -> Steps:
+        """Delete the manifests and manifest lists of failed attempts."""
+        yield from self._batches(types.FILE_DELETE, self._lost_files, 0)
+
+    def _attempts(self, snapshot: CatalogSnapshot, handles: dict[int, Handle]) -> Steps:
+        self.attempt = self._lost_files = 0
+        base = snapshot
+        while True:
+            written = self.counts[types.FILE_WRITE.counter] + self.counts[types.LIST_WRITE.counter]
+            for table_id in self._written:
+                yield from self._make_snapshots(handles[table_id], files_of(base, table_id), table_id)
+            current = base
+            if not self.catalog.takes_requirements:
+                self._emit("check")
+                current = yield from self._read_catalog()
+                for table_id in self._written:
+                    yield from self._metadata(types.METADATA_READ, files_of(current, table_id).metadata_size)
+            if all(files_of(current, t).length == files_of(base, t).length for t in self._written):
+                for table_id in self._written:
+                    files = files_of(current, table_id)
+                    size = metadata_size(files.model, files.snapshots + len(self._snapshots()))
+                    yield from self._metadata(types.METADATA_WRITE, size)
+                result = yield from self._attempt(current)
+                if result.success:
+                    with suppress(RequestFailedError):  # PyIceberg logs a failed delete
+                        yield from self._delete_useless(handles)
+                    return
+            else:
+                self._emit("check_failed")
+            self._lost_files += self.counts[types.FILE_WRITE.counter] + self.counts[types.LIST_WRITE.counter] - written
+            yield from self._lost_attempt()
+            base = yield from self._read_catalog()
+            for table_id in self._written:
+                yield from self._metadata(types.METADATA_READ, files_of(base, table_id).metadata_size)
+                yield from self._validate_again(handles[table_id], table_id, base)
+
+    def _validate_again(self, handle: Handle, table_id: int, new: CatalogSnapshot) -> Steps:
+        """Validate the snapshots since the start of the operation."""
+        files, traits = files_of(new, table_id), self._snapshots()[0]
+        if not traits.validates:
+            return
+        if is_start_expired(files, handle.start):
+            raise AbortError(VALIDATION_EXCEPTION)
+        found = review(files, handle, traits, self._partitions(table_id))
+        handle.length = files.length
+        yield from self._read_since(files, found, new)
+
+    def _make_snapshots(self, handle: Handle, files: TableFiles, table_id: int) -> Steps:
+        """Write the manifests and the manifest list of each snapshot of the commit, in order."""
+        model = files.model
+        for traits in self._snapshots():
+            if traits.data:
+                yield from self._together(files)
+                if traits.merges:
+                    yield from self._merge(files.data + 1, files.data_bytes + model.manifest_bytes, model, types.PER_ATTEMPT_IO)
+            else:
+                found = review(files, handle, traits, self._partitions(table_id))
+                yield from self._batches(types.LIST_READ, 1, files.list_size)
+                read = hits_of(files, traits) + found.hits + found.misses
+                yield from self._batches(types.FILE_READ, read, model.manifest_bytes)
+                yield from self._batches(types.FILE_WRITE, 1, model.manifest_bytes)
+            yield from self._batches(types.LIST_WRITE, 1, list_size(model, files.manifests + 1))
+
+    def _together(self, files: TableFiles) -> Steps:
+        """Write the new manifest and read the manifest list concurrently."""
+        read = self.storage.slowest_read_ms(types.LIST_READ.kind, files.list_size, 1)
+        write = self.storage.slowest_write_ms(types.FILE_WRITE.kind, files.model.manifest_bytes, 1)
+        slower, failures = max(read, write), self.policy.failures
+        if failures is not None:
+            slower += self._resends_ms(failures.request_error, 2, slower)
+            yield from self._fatal_error(2, slower, types.PER_ATTEMPT_IO)
+        yield from self._wait(slower + self._client_ms(), types.PER_ATTEMPT_IO, "io_together")
+        for access in (types.LIST_READ, types.FILE_WRITE):
+            self.counts[access.counter] += 1
+            self._emit("io", access.counter)

@@ -12,11 +12,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from endive.table import ICEBERG_OPERATIONS, PYICEBERG_OPERATIONS, OperationSettings, Traits, pyiceberg_traits_of, traits_of
-from endive.transaction.iceberg import IcebergLifecycle
+from endive.transaction.iceberg import IcebergLifecycle, PyIcebergLifecycle
 from endive.transaction.lifecycle import Lifecycle
 from endive.transaction.policy import CommitPolicy
 from endive.transaction.protocol_path import Protocol, ProtocolLifecycle, protocol_traits
-from endive.transaction.pyiceberg import PyIcebergLifecycle
 
 
 class CatalogLoads(NamedTuple):

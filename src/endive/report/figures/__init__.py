@@ -8,7 +8,7 @@ from functools import partial
 from endive.analysis.run_metrics import ALL
 from endive.report import ReportError
 from endive.report.figure import Figure
-from endive.report.figures import bar_charts, breakdowns, load_curves, time_series
+from endive.report.figures import bar_charts, breakdowns, line_charts
 from endive.report.figures.common import LATENCY, OVERHEAD, RETRIES, SUCCESS, THROUGHPUT, NotInStudyError
 from endive.report.study_data import Study
 
@@ -16,28 +16,28 @@ Builder = Callable[[Study], Figure]
 _by_class = partial(breakdowns.build_by_group, what="workload class")
 _by_operation = partial(breakdowns.build_by_group, what="operation")
 FIGURES: dict[str, Builder] = {
-    "question": load_curves.build_question,
+    "question": line_charts.build_question,
     "frontier": breakdowns.build_frontier,
-    "throughput_load": load_curves.build_throughput_load,
-    "success_load": partial(load_curves.build_over_load, measure=SUCCESS, name="success_load"),
-    "latency_throughput": load_curves.build_latency_throughput,
+    "throughput_load": line_charts.build_throughput_load,
+    "success_load": partial(line_charts.build_over_load, measure=SUCCESS, name="success_load"),
+    "latency_throughput": line_charts.build_latency_throughput,
     "success_latency": breakdowns.build_success_latency,
     "success_by_class": partial(_by_class, measure=SUCCESS, name="success_by_class"),
     "commit_parts": bar_charts.build_commit_parts,
     "latency_by_class": partial(_by_class, measure=LATENCY, name="latency_by_class"),
-    "latency_distribution": load_curves.build_latency_distribution,
-    "commit_rate_time": partial(time_series.build_over_time, measure=time_series.COMMIT_RATE, name="commit_rate_time"),
-    "committing_time": partial(time_series.build_over_time, measure=time_series.COMMITTING, name="committing_time"),
-    "success_time": partial(time_series.build_over_time, measure=SUCCESS, name="success_time"),
-    "latency_time": partial(time_series.build_over_time, measure=time_series.TIME_TO_COMMIT, name="latency_time"),
-    "retries_time": partial(time_series.build_over_time, measure=RETRIES, name="retries_time"),
-    "metadata_time": time_series.build_metadata_over_time,
-    "manifests_time": partial(time_series.build_over_time, measure=time_series.MANIFESTS, name="manifests_time"),
+    "latency_distribution": line_charts.build_latency_distribution,
+    "commit_rate_time": partial(line_charts.build_over_time, measure=line_charts.COMMIT_RATE, name="commit_rate_time"),
+    "committing_time": partial(line_charts.build_over_time, measure=line_charts.COMMITTING, name="committing_time"),
+    "success_time": partial(line_charts.build_over_time, measure=SUCCESS, name="success_time"),
+    "latency_time": partial(line_charts.build_over_time, measure=line_charts.TIME_TO_COMMIT, name="latency_time"),
+    "retries_time": partial(line_charts.build_over_time, measure=RETRIES, name="retries_time"),
+    "metadata_time": line_charts.build_metadata_over_time,
+    "manifests_time": partial(line_charts.build_over_time, measure=line_charts.MANIFESTS, name="manifests_time"),
     "sustainable_throughput": bar_charts.build_sustainable_throughput,
     "cost": bar_charts.build_cost,
     "time_parts": bar_charts.build_time_parts,
-    "retries": partial(load_curves.build_over_load, measure=RETRIES, name="retries"),
-    "overhead": partial(load_curves.build_over_load, measure=OVERHEAD, name="overhead"),
+    "retries": partial(line_charts.build_over_load, measure=RETRIES, name="retries"),
+    "overhead": partial(line_charts.build_over_load, measure=OVERHEAD, name="overhead"),
     "catalogs_throughput": partial(bar_charts.build_catalog_designs, measure=THROUGHPUT, name="catalogs_throughput"),
     "catalogs_latency": partial(bar_charts.build_catalog_designs, measure=LATENCY, name="catalogs_latency"),
     "success_by_operation": partial(_by_operation, measure=SUCCESS, name="success_by_operation"),
@@ -69,7 +69,7 @@ def build_report_figures(study: Study) -> list[Figure]:
     names = {figure.name for figure in kept}
     about = _list_question_figures(study, names)
     cells = ("heatmap_throughput",) if len(study.visible_series) < len(study.series) else ()  # curves omit configurations
-    first = (*about[:1], *cells, *(_THROUGH_TIME if time_series.find_schedule(study) else ()))
+    first = (*about[:1], *cells, *(_THROUGH_TIME if line_charts.find_schedule(study) else ()))
     last = ("success_by_class",) if "frontier" in names else ()  # the frontier contains all of its curves except one
 
     def place(figure: Figure) -> tuple[int, int]:
@@ -108,7 +108,7 @@ def _list_repeated(study: Study, names: set[str]) -> Iterable[str]:
         yield from ("heatmap_throughput", "heatmap_latency")
     if "throughput_load" in names:
         yield "catalogs_throughput"
-    if len(study.manifest.experiments) > 1 and not time_series.find_schedule(study):  # curves over the load show it
+    if len(study.manifest.experiments) > 1 and not line_charts.find_schedule(study):  # curves over the load show it
         yield from ("success_time", "latency_time", "retries_time", "manifests_time")
 
 

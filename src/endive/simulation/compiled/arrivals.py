@@ -24,14 +24,15 @@ from endive.simulation.compiled.features import (
     jit,
     word,
 )
-from endive.simulation.compiled.heap import arrival, push
 from endive.simulation.compiled.memory import (
+    arrival,
     candidate_at,
     class_at,
     floats_at,
     integers_at,
     known_version_at,
     partition_at,
+    push,
     source_at,
     submission_at,
     table_at,

@@ -30,18 +30,21 @@ from endive.simulation.compiled.features import (
     inlined,
     jit,
 )
-from endive.simulation.compiled.heap import await_event
 from endive.simulation.compiled.iceberg import (
     CUT_OFF,
     PREPARED,
     REAL_CONFLICT,
     after_commit,
     is_real_conflict,
+    is_unchanged,
+    make_pyiceberg_snapshots,
     prepare,
+    read_metadata,
     take_handles,
+    validate_again,
+    write_all_metadata,
 )
-from endive.simulation.compiled.memory import class_at, touched_at
-from endive.simulation.compiled.pyiceberg import is_unchanged, make_snapshots, read_metadata, validate_again, write_all_metadata
+from endive.simulation.compiled.memory import await_event, class_at, touched_at
 from endive.simulation.compiled.requests import (
     begin_commit,
     end_read,
@@ -241,7 +244,7 @@ def end_iceberg_commit(run: Any, txn: Any, slot: int) -> None:
 @jit
 def _stage(run: Any, txn: Any, slot: int) -> None:
     """Write the files of an attempt of PyIceberg, and read the catalog to check whether the table is unchanged."""
-    if not make_snapshots(run, txn, slot):
+    if not make_pyiceberg_snapshots(run, txn, slot):
         return
     if HAS_SERVICE and run.writes_metadata:
         begin_commit(run, txn, slot)

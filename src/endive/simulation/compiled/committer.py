@@ -14,8 +14,7 @@ from endive.arithmetic.draws import derive
 from endive.randomness import Purpose
 from endive.simulation.compiled.arrivals import await_arrival, begin_job, misses_slot, start_late, take_slot
 from endive.simulation.compiled.features import jit, word
-from endive.simulation.compiled.heap import arrival, push
-from endive.simulation.compiled.memory import class_at, committer_at, handover_at, source_at, submission_at
+from endive.simulation.compiled.memory import arrival, class_at, committer_at, handover_at, push, source_at, submission_at
 from endive.simulation.compiled.run_state import ALL_WRITERS, NO_SLOT
 from endive.simulation.compiled.streams import uniform_at, value
 

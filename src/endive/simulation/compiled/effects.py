@@ -7,8 +7,7 @@ from typing import Any
 from endive.arithmetic.costs import failed_answer_ms, store_resend_wait_ms
 from endive.simulation.compiled import run_state
 from endive.simulation.compiled.features import HAS_FAILURES, HAS_ICEBERG, HAS_LIMITS, HAS_PROTOCOL, inlined, jit
-from endive.simulation.compiled.heap import await_event
-from endive.simulation.compiled.memory import group_at, request_at
+from endive.simulation.compiled.memory import await_event, group_at, request_at
 from endive.simulation.compiled.requests import (
     abort,
     check_status_again,

@@ -15,8 +15,8 @@ from endive.catalog.service_queue import SERVICE_UNAVAILABLE
 from endive.catalog.snapshots import METADATA_TOO_LARGE
 from endive.simulation.columns import BATCH_ROWS, COLUMNS, RESULT_SCHEMA, Column, Progress, Sink
 from endive.simulation.compiled import run_state
+from endive.simulation.compiled.kernel_cache import load_kernel
 from endive.simulation.compiled.lower import OPERATION_ORDER, features_of, lower
-from endive.simulation.compiled.native.kernel_cache import load_kernel
 from endive.simulation.compiled.run_state import point, with_more_ages, with_more_handovers, with_more_slots, with_room_in_history
 from endive.simulation.config import SimulationConfig
 from endive.simulation.summary import RunCounters

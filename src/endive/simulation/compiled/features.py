@@ -9,8 +9,8 @@ If the constant is false, the branch is dropped before compilation, together wit
 condition on a feature must be the first in its ``if``.
 
 A marked function operates on numbers and records, in the subset of Python that Numba compiles. Marking a function does not compile
-it or import Numba: ``native`` compiles it when a kernel is needed that is not in the cache. A marked function may call other marked
-functions and any function of ``endive.arithmetic``, which need no mark.
+it or import Numba: ``compilation`` compiles it when a kernel is needed that is not in the cache. A marked function may call other
+marked functions and any function of ``endive.arithmetic``, which need no mark.
 """
 
 from __future__ import annotations

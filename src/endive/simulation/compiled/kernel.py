@@ -40,8 +40,7 @@ from endive.simulation.compiled.features import (
     inlined,
     jit,
 )
-from endive.simulation.compiled.heap import arrival, close_hole, take_first
-from endive.simulation.compiled.memory import class_at, event_at, request_at, source_at, txn_at
+from endive.simulation.compiled.memory import arrival, class_at, close_hole, event_at, request_at, source_at, take_first, txn_at
 from endive.simulation.compiled.protocol_path import begin_load, protocol_event
 from endive.simulation.compiled.requests import (
     check_status_again,

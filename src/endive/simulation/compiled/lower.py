@@ -15,8 +15,7 @@ import numpy as np
 
 from endive import storage, workload
 from endive.arithmetic.draws import QUANTILES
-from endive.arithmetic.manifests import FileCounts
-from endive.arithmetic.validation import reads_history
+from endive.arithmetic.manifests import FileCounts, reads_history
 from endive.catalog import AppendCatalog, CASCatalog, Catalog, ServiceCatalog, StoredCatalog
 from endive.catalog.kinds import CATALOG_KINDS
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector

@@ -11,9 +11,8 @@ from endive.arithmetic.costs import moment_of_effect_ms
 from endive.simulation.compiled import run_state
 from endive.simulation.compiled.client_steps import fails_for_good, step
 from endive.simulation.compiled.features import HAS_FAILURES, inlined, jit
-from endive.simulation.compiled.heap import await_event
 from endive.simulation.compiled.iceberg import is_real_conflict, take_handles
-from endive.simulation.compiled.memory import class_at, group_at, history_at, step_at, table_at, touched_at, traits_at
+from endive.simulation.compiled.memory import await_event, class_at, group_at, history_at, step_at, table_at, touched_at, traits_at
 from endive.simulation.compiled.protocol_steps import (
     CUT,
     DISCOVERS,

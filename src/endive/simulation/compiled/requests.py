@@ -38,9 +38,9 @@ from endive.simulation.compiled.features import (
     jit,
     word,
 )
-from endive.simulation.compiled.heap import await_event
-from endive.simulation.compiled.iceberg import delete_all, forget_attempts
+from endive.simulation.compiled.iceberg import delete_all, delete_lost_files, forget_attempts
 from endive.simulation.compiled.memory import (
+    await_event,
     class_at,
     group_at,
     row_table_at,
@@ -51,7 +51,6 @@ from endive.simulation.compiled.memory import (
     write_row,
 )
 from endive.simulation.compiled.protocol_steps import enter_phase, run_object_steps
-from endive.simulation.compiled.pyiceberg import clean_up
 from endive.simulation.compiled.service import COMMITS, send
 from endive.simulation.compiled.streams import catalog_uniform, client_ms, fails, resends_ms, two_values, value
 
@@ -382,7 +381,7 @@ def _learn_outcome(run: Any, txn: Any, slot: int, success: bool, effect_at: floa
     elif HAS_ICEBERG and cls.commit_path == run_state.ICEBERG:
         request_read(run, txn, slot, run_state.AFTER_COMMIT)
     elif HAS_PYICEBERG and cls.commit_path == run_state.PYICEBERG:
-        if clean_up(run, txn):
+        if delete_lost_files(run, txn):
             succeed(run, txn, slot, effect_at)
     else:
         succeed(run, txn, slot, effect_at)
@@ -442,5 +441,5 @@ def delete_leftovers(run: Any, txn: Any, slot: int) -> bool:
     if HAS_ICEBERG and class_at(run, txn.cls).commit_path == run_state.ICEBERG:
         return delete_all(run, txn, slot)
     if HAS_PYICEBERG and class_at(run, txn.cls).commit_path == run_state.PYICEBERG:
-        return clean_up(run, txn)
+        return delete_lost_files(run, txn)
     return True

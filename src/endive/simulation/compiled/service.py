@@ -14,9 +14,18 @@ from endive.arithmetic.manifests import metadata_size
 from endive.simulation.compiled import run_state
 from endive.simulation.compiled.client_steps import sized_latency
 from endive.simulation.compiled.features import HAS_CLIENTS, HAS_FAILURES, HAS_FILES, HAS_LIMITS, HAS_PROTOCOL, inlined, jit
-from endive.simulation.compiled.heap import await_event, push
 from endive.simulation.compiled.iceberg import first_parameter
-from endive.simulation.compiled.memory import class_at, group_at, request_at, table_at, touched_at, traits_at, txn_at
+from endive.simulation.compiled.memory import (
+    await_event,
+    class_at,
+    group_at,
+    push,
+    request_at,
+    table_at,
+    touched_at,
+    traits_at,
+    txn_at,
+)
 from endive.simulation.compiled.streams import catalog_uniform, value
 from endive.simulation.compiled.table_state import install, keep_handles
 from endive.table import APPEND, NO_SNAPSHOT

@@ -7,8 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from endive.arithmetic.manifests import NO_SNAPSHOT, counts_after, hits_of, metadata_size, snapshots_kept, young_before_start
-from endive.arithmetic.validation import nothing_found, reads_history, review_record
+from endive.arithmetic.manifests import (
+    NO_SNAPSHOT,
+    counts_after,
+    hits_of,
+    metadata_size,
+    nothing_found,
+    reads_history,
+    review_record,
+    snapshots_kept,
+    young_before_start,
+)
 from endive.simulation.compiled.features import HAS_CLIENTS, HAS_FAILURES, HAS_FILES, HAS_PROTOCOL, HAS_SERVICE, inlined, jit
 from endive.simulation.compiled.memory import (
     age_at,

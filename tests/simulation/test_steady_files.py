@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from endive.simulation.steady_start import CommitRate, steady_files
 from endive.table import ALL_MANIFESTS, OperationSettings, TableChange, TableFiles, TableModel, traits_of
-from endive.table.steady import CommitRate, steady_files
 
 PER_MINUTE, PER_HOUR = 1 / 60_000, 1 / 3_600_000
 DAY_MS = 86_400_000.0

@@ -90,7 +90,7 @@ def _is_compiled_with_caller(value: Any) -> bool:
 
 
 def _lowered_function(function: Callable[..., Any], inline: bool) -> Any:
-    from endive.simulation.compiled.native.numba_target import LoweredFunction
+    from endive.simulation.compiled.numba_target import LoweredFunction
 
     options = {**_NATIVE_OPTIONS, "inline": "always"} if inline else dict(_NATIVE_OPTIONS)
     return LoweredFunction(py_func=function, locals={}, targetoptions=options)
@@ -125,7 +125,7 @@ def _link(entries: Mapping[str, tuple[Any, tuple[Any, ...]]]) -> Any:
 
     The entry points get the names in ``entries``, and other functions become private.
     """
-    from endive.simulation.compiled.native.numba_target import create_module
+    from endive.simulation.compiled.numba_target import create_module
 
     modules: dict[int, Any] = {}
     symbols: dict[str, str] = {}

@@ -3,6 +3,24 @@
 A kernel is a file of object code. Its name identifies the source code, the processor and the features for which it was compiled.
 LLVM loads the file without Numba. Files are written atomically: a kernel is first written under a temporary name. A lock prevents
 two processes from compiling the same kernel. If a process is killed, the operating system releases its lock.
+
+Only this module, ``compilation``, ``numba_target`` and ``memory`` use private interfaces of Numba. With these interfaces, a kernel
+is compiled in about 5 s instead of 15 s. A compiled kernel is loaded in about 1 ms, without an import of Numba. ``TESTED`` contains
+the releases with which the interfaces were tested:
+
+* ``numba.core.codegen``: ``JITCodeLibrary`` (``_final_module``, ``_linking_libraries``, ``_finalized``, ``add_llvm_module``,
+  ``finalize``), ``JITCPUCodegen`` (``_library_class``, ``_create_empty_module``)
+* ``numba.core.cpu.CPUContext`` (``init``, ``_internal_codegen``, ``get_executable``)
+* ``numba.core.registry``: ``CPUDispatcher`` (``targetdescr``, ``overloads``, ``add_overload``, ``get_call_template``),
+  ``CPUTarget`` (``_toplevel_target_context``, ``_target_name``)
+* ``numba.core.target_extension``: ``CPU``, ``target_registry``, ``dispatcher_registry``, ``jit_registry``
+* ``numba.core.externals.c_math_functions``, ``numba.core.compiler_lock.global_compiler_lock``, ``numba.core.utils``
+* ``numba.np.arrayobj``: ``make_array``, ``populate_array`` (in ``memory``)
+* the compiler options ``_nrt``, ``no_cpython_wrapper`` and ``no_cfunc_wrapper``
+* the calling convention of compiled functions: address of the result, address of the error, arguments; the status is returned
+
+With another release, or if a kernel cannot be linked, ``numba.njit`` compiles the kernels in each process that needs them, after
+one warning. ``llvmlite.binding`` and ``numba.extending`` are public.
 """
 
 from __future__ import annotations
@@ -13,6 +31,7 @@ import hashlib
 import logging
 import os
 import platform
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -29,11 +48,29 @@ from endive.cache_directory import cache_root
 from endive.output_files import whole_file
 from endive.simulation.compiled import run_state
 from endive.simulation.compiled.features import Features
-from endive.simulation.compiled.native import UNTESTED_RELEASE
 
+TESTED = {"numba": ((0, 68), (0, 69)), "llvmlite": ((0, 50), (0, 51))}
+"""Releases with which the private interfaces were tested: first release, and first untested release, as in ``pyproject.toml``."""
 _SOURCES = ("arithmetic", "randomness.py", "simulation/compiled")
 """Source files that determine the kernels."""
 _NICENESS = 10
+
+
+def find_untested_release() -> str:
+    """Return a sentence about an installed release outside ``TESTED``.
+
+    The text is empty if all installed releases are tested.
+    """
+    for package, (first, end) in TESTED.items():
+        installed = version(package)
+        if not first <= tuple(int(number) for number in re.findall(r"\d+", installed)[:2]) < end:
+            bounds = ",".join(f"{sign}{'.'.join(map(str, bound))}" for sign, bound in ((">=", first), ("<", end)))
+            return f"{package} {installed} is outside the tested releases; install '{package}{bounds}' to cache compiled kernels"
+    return ""
+
+
+UNTESTED_RELEASE = find_untested_release()
+"""Reason why ``numba.njit`` compiles the kernels. The text is empty if the private interfaces can be used."""
 
 log = logging.getLogger(__name__)
 
@@ -216,16 +253,16 @@ def compile_kernel(features: Features, *, wait: bool = True) -> None:
 
 
 def _build(features: Features) -> bytes:
+    from endive.simulation.compiled.compilation import compile_object_code
     from endive.simulation.compiled.kernel import ENTRIES
-    from endive.simulation.compiled.native.compilation import compile_object_code
 
     return compile_object_code(ENTRIES, features.constants)
 
 
 def _compile_plainly(features: Features, reason: str) -> PlainKernel:
     """Return a kernel that ``numba.njit`` compiles, after one warning for each process."""
+    from endive.simulation.compiled.compilation import compile_plainly
     from endive.simulation.compiled.kernel import ENTRIES
-    from endive.simulation.compiled.native.compilation import compile_plainly
 
     _warn_once(reason)
     return PlainKernel(**compile_plainly(ENTRIES, features.constants))
@@ -266,7 +303,7 @@ def compile_in_background(features: Features) -> bool:
     path = kernel_file(features)
     if path in _background and _is_running(_background[path]):
         return True
-    command = [sys.executable, "-m", "endive.simulation.compiled.native.kernel_cache", features.name]
+    command = [sys.executable, "-m", "endive.simulation.compiled.kernel_cache", features.name]
     nothing = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in range(3)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     # not a Popen, which warns when this process ends before its child
