@@ -215,6 +215,16 @@ def test_a_new_request_cancels_the_previous_one(client: Client) -> None:
     assert lines[-1]["kind"] == "stopped"
 
 
+def test_an_older_request_that_arrives_late_does_not_cancel_the_newer_one(client: Client) -> None:
+    slow = small(simulation__duration_ms="20h", workload__ingest__rate=8.0)
+    with client.open("POST", "/api/ask", json.dumps({"tab": "late", "number": 2, "tree": slow})) as response:
+        assert json.loads(response.readline())["kind"] == "accepted"
+        assert client.post("/api/ask", tree=small(), tab="late", number=1)[0] == 409
+        assert json.loads(response.readline())["kind"] == "answer"
+        assert client.post("/api/ask", tree=small(), tab="late", number=3)[0] == 200
+        assert [json.loads(line) for line in response][-1]["kind"] == "stopped"
+
+
 def test_two_tabs_do_not_stop_each_other(client: Client) -> None:
     found: dict[str, list[dict[str, Any]]] = {}
 

@@ -51,7 +51,7 @@ class Live:
         self.directory = directory
         self.reports = Reports(directory)
         self._libraries = libraries
-        self._tokens: dict[tuple[str, str], CancelToken] = {}
+        self._tokens: dict[tuple[str, str], tuple[int, CancelToken]] = {}
 
     def app(self) -> Starlette:
         """Return the ASGI application."""
@@ -190,15 +190,26 @@ class Live:
         return tree
 
     def _token(self, body: dict[str, Any], what: str) -> CancelToken:
-        """Return a new token for an evaluation of a tab, and cancel the previous evaluation of that tab."""
+        """Return a new token for an evaluation of a tab, and cancel the previous evaluation of that tab.
+
+        A tab numbers its requests, because a browser sends them over several connections and they can arrive out of order.
+
+        Raises:
+            StoppedError: If a request of the tab with a higher number has already arrived.
+        """
         key = (str(body.get("tab", ""))[:64], what)
-        before = self._tokens.pop(key, None)
+        last, before = self._tokens.get(key, (0, None))
+        given = body.get("number")
+        number = given if isinstance(given, int) else last
+        if number < last:
+            raise StoppedError
         if before is not None:
             before.cancel()
+            del self._tokens[key]
         while len(self._tokens) >= _MOST_TABS:
-            self._tokens.pop(next(iter(self._tokens))).cancel()
-        self._tokens[key] = CancelToken()
-        return self._tokens[key]
+            self._tokens.pop(next(iter(self._tokens)))[1].cancel()
+        self._tokens[key] = number, CancelToken()
+        return self._tokens[key][1]
 
     def _stream(self, request: Request, first: Event, events: AsyncIterator[Event], token: CancelToken) -> StreamingResponse:
         async def lines() -> AsyncIterator[str]:
@@ -221,7 +232,7 @@ class Live:
 
     def cancel_all(self) -> None:
         """Cancel all pending evaluations when the server shuts down."""
-        for token in self._tokens.values():
+        for _, token in self._tokens.values():
             token.cancel()
 
     def _clean(self) -> None:

@@ -9,6 +9,7 @@ const TYPING_MS = 250;
 const SLIDING_MS = 40;
 const AGAIN_MS = 2000;
 const tab = crypto.randomUUID();
+let sent = 0; // requests of this tab: the server ignores those that arrive after a later one
 
 const state = { tree: null, a: null };
 let form = null;
@@ -32,7 +33,7 @@ class Refused extends Error {
 async function request(path, body, signal) {
   let response;
   try {
-    const options = body === undefined ? {} : { method: "POST", body: JSON.stringify({ tab, ...body }), headers: { "Content-Type": "application/json" } };
+    const options = body === undefined ? {} : { method: "POST", body: JSON.stringify({ tab, number: (sent += 1), ...body }), headers: { "Content-Type": "application/json" } };
     response = await fetch(path, { ...options, signal });
   } catch (error) {
     if (error.name !== "AbortError") gone("The server does not respond, so the results below are outdated. Run `endive serve` again and open the address that the command prints.");
