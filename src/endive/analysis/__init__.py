@@ -1,6 +1,6 @@
 """Compute statistics of runs: windows, cohorts, percentiles, intervals, crossings, saturation.
 
-The package consists of pure functions on arrays and frozen values. It does not read files, use Spark or produce text for users.
+The package consists of pure functions of arrays and frozen values. It does not read files, use Spark or produce text for users.
 ``docs/explanation/statistics.md`` defines every metric with an example.
 """
 

@@ -1,6 +1,6 @@
-"""Select the transactions of a run that started committing in a window, count transactions by time, and pair two configurations.
+"""Select the transactions that started committing in a window, count transactions by time, and pair two configurations.
 
-Counts add the rows of a run chunk by chunk, by group and time bin. A pair is the same transaction in two configurations.
+Counters accumulate the rows of a run chunk by chunk, by group and time bin. A pair is the same transaction in two configurations.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from endive.analysis.warmup import Window
 
 
 def time_places(moments_ms: Floats, edges_ms: Floats) -> Ints:
-    """Return the number of the time bin of each time: 1 is the first bin. Earlier times get 0, later times the number of edges.
+    """Return the time bin of each time, counted from 1; 0 for a time before all bins, the number of edges for a later time.
 
-    A time on an edge belongs to the later bin, and a time on the last edge to the last bin.
+    A time on an edge belongs to the bin after the edge. A time on the last edge belongs to the last bin.
     """
     if not len(moments_ms):
         return np.zeros(0, np.int64)
     least, most = np.searchsorted(edges_ms, (moments_ms.min(), moments_ms.max()), side="right").tolist()
-    if least == most < len(edges_ms):  # rows are ordered by time, so that few edges lie between the times of a chunk
+    if least == most < len(edges_ms):  # rows are in chronological order, so a chunk often lies within one bin
         return np.broadcast_to(np.int64(least), len(moments_ms))
     places = least + np.searchsorted(edges_ms[least:most], moments_ms, side="right")
     return np.asarray(places - (moments_ms == edges_ms[-1]) if most == len(edges_ms) else places)
@@ -48,7 +48,7 @@ def count_by(groups: Ints, number: int, chosen: Flags | None = None, weights: np
 
 
 class TimeCounts:
-    """Number of rows, or sum of their weights, by group and time bin."""
+    """Counter of rows, or sum of their weights, by group and time bin."""
 
     def __init__(self, groups: int, edges_ms: Floats) -> None:
         self.edges_ms = edges_ms
@@ -56,7 +56,7 @@ class TimeCounts:
         self._table = np.zeros((groups, len(edges_ms) + 1))
 
     def add(self, groups: Ints, places: Ints, weights: npt.NDArray[np.generic] | None = None) -> None:
-        """Add rows, given the time bins that ``time_places`` returned."""
+        """Add rows. ``places`` are their time bins as returned by ``time_places``."""
         if not len(places):
             return
         if weights is not None and weights.strides == (0,) and np.issubdtype(weights.dtype, np.integer):
@@ -84,8 +84,8 @@ class TimeCounts:
 class CommittingCounts:
     """Mean number of committing transactions by group and time bin.
 
-    A transaction counts from the start of its commit to its end. Each start adds the rest of its bin and all later bins, and each
-    end subtracts the same.
+    A transaction counts from the time at which it starts committing to its end. A start adds the rest of its bin and all later
+    bins. An end subtracts the rest of its bin and all later bins.
     """
 
     def __init__(self, groups: int, edges_ms: Floats) -> None:
@@ -95,7 +95,7 @@ class CommittingCounts:
         self._limits = np.concatenate((edges_ms, [0.0]))
 
     def add(self, groups: Ints, entry_ms: Floats, end_ms: Floats) -> Ints:
-        """Add transactions; return the time bin in which each transaction started committing."""
+        """Add transactions, and return the time bin in which each transaction started committing."""
         for sign, moments, counts in ((1.0, entry_ms, self.starts), (-1.0, end_ms, self._ends)):
             places = time_places(moments, self.edges_ms)
             counts.add(groups, places)
@@ -113,7 +113,7 @@ class CommittingCounts:
 
 
 class NumberCounts:
-    """Number of rows by group and by the value of an integer column, from 0."""
+    """Counter of rows by group and by the value of a column of non-negative integers."""
 
     def __init__(self, groups: int) -> None:
         self.table = np.zeros((groups, 1), np.int64)
@@ -138,8 +138,8 @@ _MOST_ESTIMATED = 0.05
 class Transactions:
     """Transactions of one run as columns; times are in ms.
 
-    ``entry_ms`` is when a transaction started committing, negative if it never did. ``end_ms`` is when it committed or aborted, or
-    the end of the run if it was still in flight.
+    ``entry_ms`` is the time at which a transaction started committing, or negative if it did not start. ``end_ms`` is the time at
+    which it committed or aborted, or the end of the run for a transaction in flight.
     """
 
     entry_ms: Floats
@@ -153,8 +153,8 @@ class Transactions:
     ) -> Transactions:
         """Create transactions from columns of results.
 
-        A transaction in flight ends ``total_latency`` after its submission, at the end of the run. A reader does not commit and has
-        no ``t_commit_start``: its end counts as its start.
+        For a transaction in flight, ``total_latency`` is the time from its submission to the end of the run. A read-only
+        transaction has no ``t_commit_start``; its end is used instead.
         """
         entry = np.where(committed & (t_commit_start < 0.0), t_commit, t_commit_start)
         return cls(entry, np.where(committed, t_commit, t_submit + total_latency), committed, aborted)
@@ -178,9 +178,9 @@ class Transactions:
         return Transactions(self.entry_ms[places], self.end_ms[places], self.committed[places], self.aborted[places])
 
     def until(self, end_ms: float) -> Transactions:
-        """Return the transactions in their state at ``end_ms``: those that end later count as in flight, as without ``drain``.
+        """Return the transactions in their state at ``end_ms``, as without ``drain``: transactions that end later are in flight.
 
-        After the end of arrivals there is no contention, so later outcomes are not representative of the system under load.
+        After the end of arrivals, contention decreases, so later outcomes are not representative of the system under load.
         """
         late = self.end_ms > end_ms
         if not late.any():
@@ -190,13 +190,13 @@ class Transactions:
 
     @property
     def entered(self) -> Flags:
-        """Flags of the transactions that started committing before the run ended."""
+        """Flags of the transactions that started committing before the end of the run."""
         return np.asarray(self.entry_ms >= 0.0)
 
     def cohort(self, window: Window) -> Flags:
         """Flag the transactions that started committing in the window.
 
-        The end of the window belongs to the window only if it is the end of the run.
+        The end of the window is included only if it is the end of the run.
         """
         return np.asarray(_is_inside(self.entry_ms, window) & self.entered)
 
@@ -211,7 +211,7 @@ def _is_inside(moments_ms: Floats, window: Window) -> Flags:
 
 
 def success_range(committed: int, unfinished: int, entered: int) -> tuple[float, float, float] | tuple[None, None, None]:
-    """Return the success rate if all transactions in flight abort, the middle, and the success rate if all of them commit.
+    """Return the success rate if all transactions in flight abort, the midpoint, and the success rate if all of them commit.
 
     All three are None for an empty cohort.
     """
@@ -227,11 +227,11 @@ def expected_retries(retries: Ints, finished: Flags) -> float:
 
 
 def expected_retries_of_counts(ended: Ints, unfinished: Ints) -> float:
-    """Estimate the total retries from the numbers of finished transactions and of transactions in flight with 0, 1, 2, ... retries.
+    """Estimate the total retries from the numbers of ended and of unfinished transactions with 0, 1, 2, ... retries.
 
-    A transaction in flight needs at least the retries it has made so far. The Kaplan-Meier estimate of the fraction that needs more
-    than ``k`` retries therefore counts it as at risk up to that number. The plain sum would be too low, because transactions that
-    need many retries are more often in flight than others.
+    A transaction in flight needs at least the retries that it has made so far. The Kaplan-Meier estimate of the fraction that needs
+    more than ``k`` retries therefore counts it as at risk up to that number. The plain sum of retries would be too low, because
+    transactions that need many retries are in flight more often than others.
     """
     whole = ended + unfinished
     if not unfinished.any():
@@ -246,9 +246,9 @@ def expected_retries_of_counts(ended: Ints, unfinished: Ints) -> float:
 def bound_retries(expected: float, so_far: float, unfinished: int, entered: int) -> Bounded:
     """Return the retries per transaction of a cohort and their bounds.
 
-    The value is the Kaplan-Meier estimate. It is None if transactions in flight account for more than 5% of it, or if more are in
-    flight than have ended: then too few transactions have ended to estimate the retries of the others. The lower bound counts only
-    the retries made so far.
+    The value is the Kaplan-Meier estimate. It is None if too few transactions have ended: if transactions in flight account for
+    more than 5% of the estimate, or if more transactions are in flight than have ended. The lower bound counts only the retries
+    made so far.
 
     Args:
         expected: Estimated total retries; see ``expected_retries``.
@@ -273,24 +273,24 @@ def committing(transactions: Transactions, edges_ms: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Submitted:
-    """Transactions of one class of one run, ordered by submission time, and the submission times."""
+    """Transactions of one class of one run in the order of their submission, and the submission times."""
 
     submit_ms: Floats
     transactions: Transactions
 
     @classmethod
     def in_order(cls, txn_id: Ints, submit_ms: Floats, transactions: Transactions) -> Submitted:
-        """Create the submissions from rows in any order."""
+        """Sort rows, which may be in any order, by submission."""
         order = np.argsort(txn_id, kind="stable")
         return cls(submit_ms[order], transactions.take(order))
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Counts of pairs of the same transaction in A and B, which started committing in the window in both.
+    """Numbers of pairs. Both transactions of a pair started committing in the window.
 
-    ``faster_b`` and ``slower_b`` count pairs that committed in both, but with different times to commit. ``unfinished`` counts
-    pairs of which at least one was in flight at the end of the run.
+    ``faster_b`` and ``slower_b`` count the pairs that committed in both A and B, with different times to commit. ``unfinished``
+    counts the pairs with a transaction in flight at the end of the run.
     """
 
     pairs: int = 0
@@ -308,14 +308,14 @@ class Pairs:
 
 
 def pair_run(a: Mapping[str, Submitted], b: Mapping[str, Submitted], window: Window) -> dict[str, Pairs | None]:
-    """Count the pairs of a run of A and a run of B with the same seed, by class; None if a class cannot be paired."""
+    """Count the pairs of two runs with the same seed, by class; None for a class that cannot be paired."""
     return {name: pair_class(a[name], b[name], window) for name in sorted(set(a) & set(b))}
 
 
 def pair_class(a: Submitted, b: Submitted, window: Window) -> Pairs | None:
-    """Count the pairs of one class; None if the n-th transactions of A and B are not submitted at the same time for every n.
+    """Count the pairs of one class; None if the submission times of A and B differ.
 
-    A closed loop cannot be paired, because its clients submit when their previous transaction ends.
+    A closed loop cannot be paired, because the submission time of a transaction depends on the end of the previous one.
     """
     n = min(len(a.submit_ms), len(b.submit_ms))
     if not np.array_equal(a.submit_ms[:n], b.submit_ms[:n]):

@@ -1,10 +1,10 @@
-"""Compare configurations over seeds: differences and ratios with 95% intervals.
+"""Compare configurations across seeds: differences and ratios with 95% intervals.
 
 With common random numbers, A and B have the same arrivals, runtimes and latencies for the same seed. The difference between A and B
-for a seed then varies much less than either value, so the interval is Student's t interval of the differences. Seeds that cannot be
-paired are compared by Welch's interval. Comparisons with several alternatives use Bonferroni's correction: the error probability of
-5% is divided by the number of comparisons, which gives simultaneous 95% intervals. Dunnett's narrower intervals assume equal
-variances and independence given the baseline, which does not hold with common random numbers.
+for one seed then varies much less than either value, so the interval is a Student's t interval of these differences. If seeds
+cannot be paired, the interval is Welch's. Comparisons with several alternatives use Bonferroni's correction: the error probability
+of 5% is divided by the number of comparisons, so that all intervals hold simultaneously with 95% confidence. Dunnett's intervals
+would be narrower, but they assume equal variances and independence given the baseline, which common random numbers violate.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_SEEDS = 100_000
 class Difference:
     """Difference B - A and ratio B / A with half widths.
 
-    A half width is None if it cannot be estimated from the seeds. The ratio is None if A is 0.
+    A half width is None if the seeds do not determine it. The ratio is None if A is 0.
     """
 
     a: float
@@ -46,17 +46,17 @@ class Difference:
 
     @property
     def is_significant(self) -> bool:
-        """True if the difference is significant (95%): the interval excludes 0, or it is the same in three or more seeds."""
+        """True if the difference is significant (95%): its interval excludes 0, or three or more seeds have the same difference."""
         if self.half_width is not None:
             return abs(self.difference) > self.half_width
         return self.constant and self.difference != 0.0 and min(self.n_a, self.n_b) >= FEWEST_SEEDS
 
 
 def paired_difference(a: Sequence[float], b: Sequence[float], confidence: float = CONFIDENCE) -> Difference:
-    """Compare values of the same seeds, in the same order.
+    """Compare the values of A and B for the same seeds, in the same order.
 
-    The ratio is the ratio of the means. The half width of the ratio is that of ``b - ratio * a``, which has mean 0, divided by the
-    mean of ``a``.
+    The ratio is the ratio of the means. The half width of the ratio is the half width of ``b - ratio * a``, which has mean 0,
+    divided by the mean of ``a``.
 
     Raises:
         ValueError: If there are no values, or the numbers of values of A and B differ.
@@ -74,7 +74,7 @@ def paired_difference(a: Sequence[float], b: Sequence[float], confidence: float 
 
 
 def unpaired_difference(a: Sequence[float], b: Sequence[float], confidence: float = CONFIDENCE) -> Difference:
-    """Compare values of unrelated seeds by Welch's interval."""
+    """Compare the values of A and B for unrelated seeds by Welch's interval."""
     first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
     if not len(first) or not len(second):
         raise ValueError("a difference needs values of A and of B")
@@ -110,7 +110,7 @@ def _difference(first: Floats, second: Floats, half_width: Callable[[float], flo
 
 
 def with_least_width(found: Difference, least: float, unfinished: float = 0.0) -> Difference:
-    """Return a difference of counts or proportions with a half width of at least ``least``, even if all seeds agree.
+    """Widen a difference of counts or proportions to a half width of at least ``least``, even if all seeds agree.
 
     ``unfinished`` is the component of the half width that is due to transactions in flight at the end of the run. A difference of a
     single seed has no interval and is returned unchanged.
@@ -123,19 +123,19 @@ def with_least_width(found: Difference, least: float, unfinished: float = 0.0) -
 
 
 def least_share_width(transactions: float, confidence: float = CONFIDENCE) -> float:
-    """Return the minimum half width for proportions of ``transactions`` transactions: the upper end of the Wilson interval of 0."""
+    """Return the minimum half width for a proportion of ``transactions``: the upper end of the Wilson interval of proportion 0."""
     z2 = z_quantile(confidence) ** 2
     return z2 / (transactions + z2)
 
 
 def least_rate_width(seconds: float, confidence: float = CONFIDENCE) -> float:
-    """Return the minimum half width for rates over a number of seconds."""
+    """Return the minimum half width for a rate that was measured for ``seconds``."""
     return z_quantile(confidence) ** 2 / seconds
 
 
 @dataclass(frozen=True)
 class RunCounts:
-    """Transactions that started committing in the runs of a configuration, those in flight at the end, and the measured time."""
+    """Numbers of transactions that started committing and that were in flight at the end, and the measured time, over some runs."""
 
     transactions: int
     in_flight: int
@@ -143,17 +143,17 @@ class RunCounts:
 
     @property
     def half_success_range(self) -> float:
-        """Half of the range of the success rate: none or all of the transactions in flight may commit."""
+        """Half of the range of the success rate, which extends from no commit to a commit of every transaction in flight."""
         return self.in_flight / max(1.0, float(self.transactions)) / 2.0
 
 
 def widen_difference(
     found: Difference, metric: str, a: RunCounts, b: RunCounts, confidence: float = CONFIDENCE, *, least_width: float = 0.0
 ) -> Difference:
-    """Widen the interval of a difference by the uncertainty that is the same in every seed.
+    """Widen the interval of a difference by the uncertainty that the variance between seeds does not show.
 
-    Proportions and rates have a minimum half width, because few transactions or a short time cannot show a small difference. The
-    interval of a difference of success rates also covers every outcome of the transactions in flight.
+    Proportions and rates have a minimum half width, because a small difference cannot be measured with few transactions or in a
+    short time. The interval of a difference of success rates also covers every outcome of the transactions in flight.
 
     Args:
         found: Difference of the metric between A and B.
@@ -161,7 +161,7 @@ def widen_difference(
         a: Counts of the runs of A.
         b: Counts of the runs of B.
         confidence: Confidence level of the interval of the difference.
-        least_width: Minimum half width, whatever the metric.
+        least_width: Minimum half width for any metric.
     """
     least, unfinished = least_width, 0.0
     if metric in SHARES:
@@ -175,7 +175,7 @@ def widen_difference(
 
 
 def estimate_seeds_needed(found: Difference) -> int | None:
-    """Estimate the number of seeds with which a difference of this size is significant; None if no number suffices."""
+    """Estimate the number of seeds that makes a difference of this size significant; None if no number of seeds does."""
     n, size = min(found.n_a, found.n_b), abs(found.difference) - found.unfinished
     if found.half_width is None or size <= 0.0:
         return None
@@ -199,12 +199,12 @@ def confidence_of_each(comparisons: int) -> float:
 
 
 Compare = Callable[[str, str, float], Difference]
-"""Function that compares two alternatives, given by name, at a confidence level: value of the second minus value of the first."""
+"""Function of the names of two alternatives and a confidence level that returns the second value minus the first."""
 
 
 @dataclass(frozen=True)
 class Best:
-    """Best of some alternatives, and its lead over each other alternative: value of the best minus value of the other."""
+    """Best of several alternatives, and its lead over each other alternative: the value of the best minus the other value."""
 
     name: str
     leads: Mapping[str, Difference]
@@ -218,19 +218,19 @@ class Best:
 
 
 def best_of(alternatives: Mapping[str, Sequence[float]], metric: str, compare: Compare | None = None) -> Best:
-    """Find the alternative with the best mean over the same seeds, and compare it with the others.
+    """Find the alternative with the best mean across the same seeds, and compare it with the others.
 
-    The leads have simultaneous 95% intervals (multiple comparisons with the best). If means are equal, the first alternative leads.
-    ``metric`` determines whether higher or lower values are better.
+    The leads have simultaneous 95% intervals (multiple comparisons with the best). If means are equal, the first alternative is the
+    best. ``metric`` determines whether higher or lower values are better.
 
     Args:
         alternatives: Values of each alternative for the same seeds.
         metric: Name of the metric.
-        compare: Function that compares two alternatives. Default: the paired difference of their values.
+        compare: Function that compares two alternatives; by default, the paired difference of their values.
 
     Raises:
-        ValueError: If the metric has no direction, a value is not finite, there are no alternatives, or their numbers of
-            values differ.
+        ValueError: If the metric has no direction, a value is not finite, there are no alternatives, or the alternatives have
+            different numbers of values.
     """
     more = more_is_better(metric)
     if more is None:

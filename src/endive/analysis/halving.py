@@ -1,9 +1,9 @@
-"""Find the best of many candidates: spread initial candidates, apply successive halving over seeds, and compare with new seeds.
+"""Find the best of many candidates by successive halving, and compare it with reference candidates on new seeds.
 
-All candidates are measured with the same seeds. Each round drops the candidates that are significantly worse than the leader, then
-the worst of the others, and adds seeds for the rest. Then the leader is compared with its neighbors, which differ in one setting,
-until none of them is better. Settings without effect are omitted. The final comparison uses seeds that were not
-used for the selection, so that its paired 95% intervals are free of selection bias. All objectives are costs: lower is better.
+All candidates are measured with the same seeds. Each round drops the candidates that are significantly worse than the leader and
+the worst of the others, and the next round measures the rest with more seeds. Then the leader is compared with its neighbors, which
+differ in one setting, until none of them is better. Settings without effect are reset. The final comparison uses seeds that were
+not used for the selection, so that its paired 95% intervals are free of selection bias. All objectives are costs: lower is better.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from endive.analysis.replication_rule import Reached, Width, add_seeds
 from endive.config.study import Precision
 
 _STEP = 0.125
-"""Distance of neighbors in a range, as a fraction of the range."""
+"""Distance between neighbors in a range, as a fraction of the range."""
 _ADVANTAGE = "the advantage over the current settings or Iceberg's defaults"
 _NEGLIGIBLE = 0.01
 """Minimum relative saving for which a setting is recommended."""
@@ -31,7 +31,7 @@ _NEGLIGIBLE = 0.01
 
 @dataclass(frozen=True)
 class Dimension:
-    """Dimension of a search: any value from ``low`` to ``high``, or one of ``choices``."""
+    """Dimension of a search. A value is any number from ``low`` to ``high``, or one of ``choices``."""
 
     name: str
     low: float = 0.0
@@ -55,7 +55,7 @@ class Dimension:
         return min(max(float(f"{exact:.2g}"), self.low), self.high)
 
     def neighbours(self, value: Any) -> list[Any]:
-        """Return the values next to a value: adjacent values of ordered choices, all other values of unordered choices."""
+        """Return the neighbors of a value. All other values are neighbors in unordered choices, only adjacent values otherwise."""
         if self.choices:
             if value not in self.choices or not all(isinstance(each, int | float) for each in self.choices):
                 return [each for each in self.choices if each != value]
@@ -66,16 +66,16 @@ class Dimension:
         return [each for each in dict.fromkeys(found) if each != value]
 
     def _position(self, value: float) -> float:
-        """Return the position, from 0 to 1, of a value in a range."""
+        """Return the position of a value in a range, from 0 to 1."""
         if self.low > 0.0 and self.high >= 10.0 * self.low:
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
 
 
 def design(dimensions: Sequence[Dimension], count: int, key: int) -> list[dict[str, Any]]:
-    """Return all points if there are at most ``count``; otherwise spread ``count`` points evenly over all dimensions.
+    """Return all points of the search space if there are at most ``count``, or ``count`` points spread evenly over it.
 
-    The points form an additive recurrence; ``key`` is the seed of the starting point.
+    The points form an additive recurrence. ``key`` is the random seed of the starting point.
     """
     sizes = [len(each.choices) for each in dimensions]
     if all(sizes) and math.prod(sizes) <= count:
@@ -92,7 +92,7 @@ def design(dimensions: Sequence[Dimension], count: int, key: int) -> list[dict[s
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of a run: between ``low`` and ``high`` if it is not known exactly, infinite if the transactions abort."""
+    """Cost of a run, between ``low`` and ``high`` if not known exactly, and infinite if the transactions abort."""
 
     low: float
     high: float
@@ -105,19 +105,19 @@ class Cost:
 
 @dataclass(frozen=True)
 class Measured:
-    """Costs of a candidate by seed, and the verdict of all conditions on it: by interval (``allowed``) and by mean (``kept``)."""
+    """Costs of a candidate by seed, and whether it meets all conditions, judged by intervals (``allowed``) and means (``kept``)."""
 
     costs: tuple[Cost, ...]
     allowed: Verdict = "holds"
     kept: bool = True
     least_width: float = 0.0
-    """Minimum half width of a difference of these costs, even if all seeds agree."""
+    """Minimum half width of a difference between these costs and others, even if all seeds agree."""
     verdicts: tuple[Verdict, ...] = ()
     """Verdict of each condition."""
 
     @property
     def condition_rank(self) -> int:
-        """0 if the mean meets the condition, 2 if the condition is significantly violated, 1 otherwise."""
+        """0 if the means meet the conditions, 2 if a condition is significantly violated, 1 otherwise."""
         return 2 if self.allowed == "fails" else 0 if self.kept else 1
 
     @property
@@ -133,35 +133,35 @@ class Measured:
 
     @property
     def order(self) -> tuple[int, int, int, float]:
-        """Sort key of candidates with the same seeds, best first: condition, possibly infinite costs, infinite costs, mean."""
+        """Sort key, best first: rank by conditions, seeds with a possibly infinite cost, seeds with an infinite cost, and mean."""
         finite = [cost.middle for cost in self.costs if math.isfinite(cost.middle)]
         return self.condition_rank, len(self.costs) - len(finite), self.never, sum(finite) / max(len(finite), 1)
 
 
 Evaluate = Callable[[int, Sequence[int]], Measured]
-"""Function that measures a candidate, given by its number, over some seeds."""
+"""Function that measures a candidate, given by its number, with some seeds."""
 
 
 @dataclass(frozen=True)
 class Advantage:
-    """Advantage of the best candidate over another with the same seeds: a difference or, if a cost is infinite, wins and losses."""
+    """Advantage of the best candidate over another one: a difference or, if a cost is infinite, numbers of wins and losses."""
 
     difference: Difference | None
-    """Cost of the other minus cost of the best; None unless all costs are finite."""
+    """Cost of the other candidate minus cost of the best; None unless all costs are finite."""
     wins: int
     losses: int
     seeds: int
 
     @property
     def clear(self) -> bool:
-        """True if the best costs significantly less: the 95% interval is above 0, or the sign test rejects equality."""
+        """True if the best candidate costs significantly less: the 95% interval is above 0, or the sign test rejects equality."""
         if self.difference is not None:
             return self.difference.is_significant and self.difference.difference > 0.0
         return self.wins > self.losses and _sign_test(self.wins, self.losses) <= 1.0 - CONFIDENCE
 
 
 def advantage_of(best: Measured, other: Measured) -> Advantage:
-    """Compare costs seed by seed. Raises ValueError if the numbers of costs differ."""
+    """Compare the costs of two candidates seed by seed. Raises ValueError if the numbers of seeds differ."""
     pairs = list(zip(best.costs, other.costs, strict=True))
     wins = sum(mine.high < theirs.low for mine, theirs in pairs)
     losses = sum(mine.low > theirs.high for mine, theirs in pairs)
@@ -188,12 +188,12 @@ class Plan:
 
     Attributes:
         rounds: Number of seeds per candidate in each round.
-        kept_one_in: Each round keeps one in this number of candidates.
+        kept_one_in: Number by which each round divides the number of candidates.
         final_seeds: Number of seeds of the final comparison.
         fewest_left: Minimum number of candidates that a round keeps, except candidates significantly worse than the leader.
         refined: Maximum number of further candidates, which differ from the leader in one setting.
-        precision: Requested precision of the advantages of the best over the references, which replaces ``final_seeds``; None
-            without one.
+        precision: Requested precision of the advantages over the references, which replaces ``final_seeds``; None for a fixed
+            number of seeds.
         is_share: True if the costs are proportions, whose precision is in percentage points.
     """
 
@@ -206,7 +206,7 @@ class Plan:
     is_share: bool = False
 
     def sizes(self, candidates: int) -> list[int]:
-        """Return the maximum number of candidates in each round and after the last round."""
+        """Return the maximum number of candidates at the start of each round and after the last round."""
         sizes = [candidates]
         for _ in self.rounds:
             sizes.append(min(sizes[-1], max(math.ceil(sizes[-1] / self.kept_one_in), self.fewest_left)))
@@ -233,7 +233,7 @@ class Tuned:
         best: Best candidate; None if no candidate of the final comparison meets the condition.
         last_round: Last round of each candidate, from 1.
         chosen_by: Measurement of each candidate in its last round.
-        finals: Measurements of the final comparison: the remaining candidates in their order, then the references.
+        finals: Measurements of the final comparison: the remaining candidates in order, then the references.
         advantages: Advantage of the best candidate over each other candidate of the final comparison.
         reached: Seeds and widths of the final comparison if a precision was requested, otherwise None.
     """
@@ -246,20 +246,20 @@ class Tuned:
     reached: Reached | None = None
 
     def clear_over(self, other: int) -> bool:
-        """Return whether the best is significantly better: it costs less, or meets a condition that the other violates."""
+        """Return whether the best is significantly better: it costs less, or it meets a condition that the other violates."""
         return other in self.advantages and (self.advantages[other].clear or self.alone_keeps(other))
 
     def alone_keeps(self, other: int) -> bool:
-        """Return whether the best meets the condition and the other violates it, both significantly."""
+        """Return whether the best candidate meets the conditions and the other one violates a condition, both significantly."""
         return self.best is not None and (self.finals[self.best].allowed, self.finals[other].allowed) == ("holds", "fails")
 
 
 @dataclass(frozen=True)
 class Moves:
-    """Functions that derive candidates from a candidate, and return the numbers of candidates that are not measured yet.
+    """Functions that derive candidates from a candidate. Both return the numbers of candidates.
 
     Attributes:
-        neighbours: Candidates with one setting changed to a value next to it.
+        neighbours: Candidates that are not measured yet, with one setting changed to a neighboring value.
         simpler: Candidates with one setting reset to its current value, measured or not.
     """
 
@@ -282,9 +282,9 @@ def tune(
         candidates: Number of candidates.
         references: Candidates that always take part in the final comparison.
         plan: Rounds and seeds.
-        report: Function that is called at the start of each round with its number, from 1, and the number of candidates; 0 is the
-            final comparison, -1 a comparison with neighbors.
-        moves: Functions that derive candidates from a candidate; None to measure the given candidates only.
+        report: Function that is called at the start of each round with the number of the round and the number of candidates. Rounds
+            are counted from 1; 0 is the final comparison, -1 a comparison with neighbors.
+        moves: Functions that derive candidates from a candidate; None to measure only the given candidates.
     """
     search = _Search(evaluate, plan, report or (lambda number, size: None))
     left = search.halve(range(candidates))
@@ -306,7 +306,7 @@ def _choose_best(left: Sequence[int], finals: Mapping[int, Measured]) -> int:
 def _compare_finals(
     evaluate: Evaluate, left: Sequence[int], references: Sequence[int], plan: Plan
 ) -> tuple[dict[int, Measured], Reached | None]:
-    """Measure the remaining candidates and the references, using the number of new seeds given by the plan or its precision."""
+    """Measure the remaining candidates and the references on new seeds: a fixed number, or until the precision is reached."""
     everyone = list(dict.fromkeys((*left, *references)))
     if plan.precision is None:
         return {candidate: evaluate(candidate, plan.fresh(plan.final_seeds)) for candidate in everyone}, None
@@ -328,7 +328,7 @@ def _compare_finals(
 
 
 class _Search:
-    """Rounds of a search, and the measurements that decide them."""
+    """State of a search: the last round and the latest measurement of each candidate."""
 
     def __init__(self, evaluate: Evaluate, plan: Plan, report: Callable[[int, int], None]) -> None:
         self.report = report
@@ -338,7 +338,7 @@ class _Search:
         self._plan = plan
 
     def halve(self, candidates: Sequence[int]) -> list[int]:
-        """Return the candidates that remain after all rounds, the best first."""
+        """Run all rounds, and return the remaining candidates, the best first."""
         left = list(candidates)
         for number, (seeds, keep) in enumerate(zip(self._plan.rounds, self._plan.sizes(len(left))[1:], strict=True), 1):
             self.report(number, len(left))
@@ -348,7 +348,7 @@ class _Search:
         return left
 
     def refine(self, left: Sequence[int], moves: Moves) -> list[int]:
-        """Return the candidates that remain after the leader was compared with its neighbors and with simpler candidates."""
+        """Compare the leader with its neighbors and simpler candidates, and return the remaining candidates, the best first."""
         pool, budget = list(left), self._plan.refined
         reserved = budget // 3
         while budget > reserved and (new := self._expand(pool, moves)[: budget - reserved]):
@@ -363,10 +363,10 @@ class _Search:
         return [pool[0], *others][: self._plan.fewest_left]
 
     def _expand(self, pool: Sequence[int], moves: Moves) -> list[int]:
-        """Return untested neighbors of the best candidate that has any and is not significantly worse than the leader.
+        """Return the unmeasured neighbors of the best candidate that has some and is not significantly worse than the leader.
 
-        The best candidate may differ from the leader in two settings: more retries allow shorter waits, and neither change helps
-        alone.
+        A better candidate may differ from the leader in two settings, neither of which helps alone: for example, more retries
+        together with shorter waits.
         """
         for candidate in self._survivors(pool, len(pool)):
             new = list(moves.neighbours(candidate))
@@ -375,7 +375,7 @@ class _Search:
         return []
 
     def _join(self, pool: Sequence[int], new: Sequence[int]) -> list[int]:
-        """Return a pool with the new candidates that remain after every round, the best first."""
+        """Run all rounds with the new candidates, and return the pool with those that remain, the best first."""
         leader, joined = pool[0], list(new)
         for number, seeds in enumerate(self._plan.rounds, 1):
             for candidate in joined:
@@ -386,7 +386,9 @@ class _Search:
         return sorted({*pool, *joined}, key=self._rank)
 
     def _simplify(self, leader: int, best: Measured, moves: Moves, budget: int) -> tuple[int, int] | None:
-        """Return a candidate with one fewer changed setting and nearly the same cost, and the number of measured candidates."""
+        """Find a candidate with one changed setting fewer and nearly the same cost; return it and the number of candidates
+        measured.
+        """
         measured = 0
         for candidate in moves.simpler(leader):
             if self.last_round.get(candidate) != len(self._plan.rounds):

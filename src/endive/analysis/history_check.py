@@ -1,7 +1,7 @@
-"""Check the history of a run, which its rows and trace contain: which transaction read and replaced which version of each table.
+"""Check the history of a run: which transaction read and replaced which version of each table, according to rows and trace.
 
 The check is independent of the engines. The version of a table is the number of its commits so far, so the commits of a table must
-be based on the versions 0, 1, 2, ..., each on a different version.
+be based on versions 0, 1, 2, ..., with one commit on each version.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _STRICT = frozenset(name for name in VALIDATING if traits_of(name, OperationSett
 
 @dataclass(frozen=True)
 class Rules:
-    """Rules that the history of a run has to follow.
+    """Rules that the history of a run must follow.
 
     No two commits of a table are based on the same version, except commits of operations in ``any_base``.
 
     Attributes:
-        any_base: Operations that may be based on any version: appends that a server rebases or coalesces, and snapshot expiration
-            that does not change the main branch.
-        strict: Operations that must not commit if another transaction committed to their tables since their start.
+        any_base: Operations that may be based on any version: appends that a server rebases or coalesces, and snapshot expiration,
+            because it does not change the main branch.
+        strict: Operations that must not commit if another transaction has committed to their tables since they started.
         refused: Operations that must not commit after a real conflict unless they are restarted.
         at_most_once: True if no transaction takes effect twice, because no client retries blindly after a lost response.
     """
@@ -76,15 +76,15 @@ def _applied_to_any_base(catalog: CatalogSection) -> frozenset[str]:
 
 @dataclass
 class _Story:
-    """Reads and commits of one transaction; versions are by table.
+    """Reads and commits of one transaction, with versions by table.
 
     Attributes:
-        commits: Commits that the client knows about, with their time and the versions they were based on.
+        commits: Commits that the client knows about, with the time and the base versions of each.
         hidden: Commits that took effect, but whose responses were lost.
-        lost: Last commit that took effect but whose response was lost, as long as the client may still find out about it.
+        lost: Last commit that took effect but whose response was lost, until the client learns about it or retries.
         reads: Request time, response time and versions of each read.
-        start: Versions of the first read since the start or the last restart.
-        start_ms: Time of the last restart; 0 without one.
+        start: Versions of the first read after the start or the last restart.
+        start_ms: Time of the last restart; 0 if there was none.
         real_conflict: True if a real conflict occurred since the last start.
         after_conflict: True if a commit took effect after a real conflict.
         attempt_failed: True if the last attempt failed.
@@ -104,11 +104,11 @@ class _Story:
 
     @property
     def installs(self) -> list[tuple[float, dict[int, int]]]:
-        """Number of commits that took effect."""
+        """All commits that took effect."""
         return [*self.commits, *self.hidden]
 
     def forget_lost(self) -> None:
-        """Count a commit with a lost response as hidden."""
+        """Move the commit with a lost response to ``hidden``."""
         if self.lost is not None:
             self.hidden.append(self.lost)
             self.lost = None
@@ -119,7 +119,7 @@ def check_history(rows: Iterable[Row], events: Iterable[Row], rules: Rules = _US
 
     Args:
         rows: Results, with ``txn_id``, ``status``, ``operation_type``, ``tables_written`` and ``installs``.
-        events: Trace of the same run, in its order.
+        events: Events of the trace of the same run, in order.
         rules: Rules to check.
     """
     stories = _stories(events)
@@ -134,11 +134,11 @@ def check_history(rows: Iterable[Row], events: Iterable[Row], rules: Rules = _US
 
 
 def check_counts(rows: Iterable[Row], events: Iterable[Row]) -> list[str]:
-    """Return the transactions with missing or changed events, which are those whose events do not add up to their rows.
+    """Return a message for each transaction whose events do not add up to its row, because events are missing or changed.
 
     Args:
         rows: Results, with all columns.
-        events: Trace of the same run, in its order.
+        events: Events of the trace of the same run, in order.
     """
     requests: Counter[tuple[int, str]] = Counter()
     occurrences: Counter[tuple[int, str]] = Counter()
@@ -168,9 +168,9 @@ def check_counts(rows: Iterable[Row], events: Iterable[Row]) -> list[str]:
 
 
 def wrong_outcomes(rows: Iterable[Row]) -> list[str]:
-    """Describe commits that took effect although the client considers them failed, and commits that took effect more than once.
+    """Describe the commits that took effect although the client considers them failed, and those that took effect twice or more.
 
-    They are consequences of lost responses, not violations of the rules.
+    Such commits are consequences of lost responses. They do not violate the rules.
     """
     outcomes = []
     for row in rows:
@@ -220,7 +220,7 @@ def _parsed(text: str) -> dict[int, int]:
 
 
 def _rows_against_trace(rows: Mapping[int, Row], stories: Mapping[int, _Story]) -> list[str]:
-    """Check that each committed row has one commit in the trace, and each aborted row none."""
+    """Check that the trace has one commit for each committed row and no commit for an aborted row."""
     problems, silent = [], _Story()
     for txn_id, row in rows.items():
         story = stories.get(txn_id, silent)
@@ -240,7 +240,7 @@ def _rows_against_trace(rows: Mapping[int, Row], stories: Mapping[int, _Story]) 
 
 
 def _too_new(rows: Mapping[int, Row], stories: Mapping[int, _Story]) -> list[str]:
-    """Check that no transaction read a version above the number of commits; transactions in flight may have committed."""
+    """Check that no transaction read a version above the number of commits, including those of transactions in flight."""
     most = Counter(table for story in stories.values() for _, based in story.installs for table in based)
     for txn_id, row in rows.items():
         if row["status"] == "in_flight" and txn_id in stories and not stories[txn_id].installs:
@@ -274,7 +274,7 @@ def _versions(rows: Mapping[int, Row], stories: Mapping[int, _Story], rules: Rul
 
 
 def _reads(stories: Mapping[int, _Story]) -> list[str]:
-    """Check that a read sent after the response to a commit sees that commit."""
+    """Check that a read that starts after the response to a commit returns the version of that commit or a later one."""
     answered: dict[int, list[tuple[float, int, int]]] = defaultdict(list)
     for txn_id, story in stories.items():
         for time_ms, based in story.installs:
@@ -300,7 +300,7 @@ def _reads(stories: Mapping[int, _Story]) -> list[str]:
 
 
 def _strict(rows: Mapping[int, Row], stories: Mapping[int, _Story], rules: Rules) -> list[str]:
-    """Check that operations with validation did not commit after a conflict."""
+    """Check that operations that validate did not commit after a conflict."""
     problems = []
     for txn_id, story in stories.items():
         operation = rows[txn_id]["operation_type"] if txn_id in rows else ""

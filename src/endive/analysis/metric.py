@@ -1,6 +1,6 @@
-"""Define all metrics: name, unit, direction of improvement, definition, and the tables that show the metric.
+"""Define all metrics: their names, units, directions of improvement and definitions, and the tables that show them.
 
-``docs/explanation/statistics.md`` lists the records and explains them.
+``docs/explanation/statistics.md`` lists and explains the metrics.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Metric:
     Attributes:
         name: Name of the metric, which is also the column name.
         unit: Unit of its values.
-        better: Direction in which the metric improves; None if neither direction is better in itself.
+        better: Direction in which the metric improves; None if neither direction is an improvement.
         definition: Definition in one line.
     """
 
@@ -66,7 +66,7 @@ def get_metric(name: str) -> Metric:
 
 
 def more_is_better(name: str) -> bool | None:
-    """Return whether higher values of a metric are better; None if neither direction is.
+    """Return whether higher values of a metric are better; None if neither direction is an improvement.
 
     Raises:
         ValueError: If the metric has no record.

@@ -1,8 +1,8 @@
 """Compute order statistics of many values in bounded memory.
 
 Values are added in chunks to numbered sets. ``KeptValues`` keeps all values and sorts each set once. ``CountedValues`` counts
-values in bins, so that its memory does not depend on their number. If the counts do not determine a requested value, the request is
-registered, and another pass over the same values narrows the bin or collects the values in it. Both return the same numbers.
+values in bins, so that its memory does not depend on the number of values. If the counts do not determine a requested value,
+another pass over the same values splits the bin or collects the values in the bin. Both classes return the same results.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ Members = tuple[int, ...]
 """Numbers of the sets in a requested union."""
 
 MOST_KEPT = 2_000_000
-"""Maximum number of rows with values in memory; each takes about 40 bytes."""
+"""Maximum number of rows whose values are kept in memory, about 40 bytes per row."""
 _CELLS = 2**18
 """Number of bins of the first pass."""
 _MOST_COLLECTED = 2_000_000
 """Maximum number of values that a pass collects."""
 _MOST_PENDING = 2**19
-"""Number of values that are counted together, because counting costs time for each bin."""
+"""Number of values that are counted together, because each count takes time in proportion to the number of bins."""
 _SPLIT_BITS = 12
 """Binary logarithm of the number of cells into which a further pass divides a bin."""
 _LEAST_EXPONENT, _OCTAVES = -10, 44
-"""Range of the values with separate bins in the first pass: 1 µs to 200 days."""
+"""Binary exponents of the values that have bins in the first pass: 1 µs to 200 days."""
 _MANTISSA_BITS = 52
 _ALL_BUT_SIGN = 2**63 - 1
 
 
 class Ordered(Protocol):
-    """Sorted values, of which single ranks are read."""
+    """Sorted values that can be read by rank."""
 
     def __len__(self) -> int:
         """Return the number of values."""
@@ -52,7 +52,7 @@ class Ordered(Protocol):
         ...
 
     def up_to(self, limits: Floats) -> Ints:
-        """Count, for each limit, the values that do not exceed it. Counted values accept only the limits of their creation."""
+        """Count the values that do not exceed each limit. ``CountedValues`` accepts only the limits given at its creation."""
         ...
 
 
@@ -60,7 +60,7 @@ class Values(Protocol):
     """Sets of values."""
 
     def add(self, sets: Ints, values: Floats) -> None:
-        """Add values to the sets of these numbers."""
+        """Add each value to the set with the given number."""
         ...
 
     def finish_pass(self) -> None:
@@ -68,7 +68,7 @@ class Values(Protocol):
         ...
 
     def union(self, members: Members) -> Ordered:
-        """Return the values of some sets."""
+        """Return the union of some sets."""
         ...
 
     def needs_pass(self) -> bool:
@@ -104,13 +104,13 @@ class KeptValues:
 
     def __init__(self, sets: int) -> None:
         self._sets = sets
-        self._number_type = np.uint16 if sets <= 2**16 else np.int32  # the former are sorted in linear time
+        self._number_type = np.uint16 if sets <= 2**16 else np.int32  # 16-bit integers are sorted in linear time
         self._chunks: list[tuple[npt.NDArray[np.integer[Any]], Floats]] = []
         self._sorted: list[Floats] = []
         self._unions: dict[Members, SortedValues] = {}
 
     def add(self, sets: Ints, values: Floats) -> None:
-        """Add values to the sets of these numbers."""
+        """Add each value to the set with the given number."""
         self._chunks.append((sets.astype(self._number_type), values))
 
     def finish_pass(self) -> None:
@@ -126,7 +126,7 @@ class KeptValues:
             each.sort()
 
     def union(self, members: Members) -> SortedValues:
-        """Return the values of some sets. Each combination of sets is merged only once."""
+        """Return the union of some sets. Each combination of sets is merged only once."""
         if members not in self._unions:
             own = [self._sorted[number] for number in members if len(self._sorted[number])]
             merged = own[0] if len(own) == 1 else np.sort(np.concatenate([np.zeros(0), *own]), kind="stable")
@@ -139,8 +139,8 @@ class KeptValues:
 
 
 def _to_codes(values: Floats) -> Codes:
-    """Return integers in the order of the values."""
-    codes = (values + 0.0).view(np.int64)  # 0.0 for -0.0
+    """Return integers that have the same order as the values."""
+    codes = (values + 0.0).view(np.int64)  # turns -0.0 into 0.0
     if len(codes) and codes.min() < 0:
         codes = np.where(codes < 0, codes ^ _ALL_BUT_SIGN, codes)
     return np.asarray(codes)
@@ -155,12 +155,12 @@ _BASE = int(_to_codes(np.array([2.0**_LEAST_EXPONENT]))[0])
 
 @dataclass
 class _Request:
-    """Requested rank of a union.
+    """Request for the value with a rank in a union of sets.
 
     Attributes:
-        rank: Its rank among the values of the cells.
+        rank: Rank among the values in the cells.
         below: Number of values of the union below the cells.
-        cells: Cells of the members that contain it; all cover the same range of codes.
+        cells: Cells of the members that contain the value; all cover the same range of codes.
     """
 
     members: Members
@@ -195,7 +195,9 @@ class CountedValues:
         self._answers: dict[tuple[Members, int], tuple[float, int]] = {}
         self._unions: dict[Members, CountedUnion] = {}
         self._following: list[npt.NDArray[np.int32]] = []
-        """Cell of each part of the cells of each level; -1 for parts without requests. Bins are the parts of level 0."""
+        """For each level, the cell of the next level that each part became; -1 for parts without requests. Bins are the parts of
+        level 0.
+        """
         self._levels: list[tuple[Codes, npt.NDArray[np.uint64]]] = []
         """First code of each cell, and binary logarithm of the width of its parts, for each level from 1."""
         self._parts: Ints | None = None
@@ -204,7 +206,7 @@ class CountedValues:
         self._collected: list[tuple[npt.NDArray[np.int32], Floats]] | None = None
 
     def add(self, sets: Ints, values: Floats) -> None:
-        """Count values; in further passes count or collect the values of the requested cells."""
+        """Count values or, after the first pass, count or collect the values in the requested cells."""
         if self._following and not self._open:
             return
         codes = _to_codes(values)
@@ -226,7 +228,7 @@ class CountedValues:
             cells, codes, values = cells[chosen], codes[chosen], values[chosen]
             if level < len(self._levels):
                 first, shift = self._levels[level]
-                beyond = (codes - first[cells]).view(np.uint64)  # the outer bins are wider than half of the codes
+                beyond = (codes - first[cells]).view(np.uint64)  # unsigned: the outer bins are wider than half of the codes
                 places = (cells.astype(np.int64) << _SPLIT_BITS) + (beyond >> shift[cells]).astype(np.int64)
         if self._parts is not None:
             _count(self._parts, places)
@@ -259,7 +261,7 @@ class CountedValues:
             self._pending = []
 
     def union(self, members: Members) -> Ordered:
-        """Return the values of some sets."""
+        """Return the union of some sets."""
         if members not in self._unions:
             self._unions[members] = CountedUnion(self, members)
         return self._unions[members]
@@ -288,7 +290,7 @@ class CountedValues:
         return bool(self._open)
 
     def _narrow(self, requests: Sequence[_Request], counts: Ints, starts: Ints) -> None:
-        """Replace the cells of requests, which have the same cells, by the parts that contain the requested ranks."""
+        """Replace the cells of requests, which share their cells, by the parts of the cells that contain the requested ranks."""
         reached = np.cumsum(counts.sum(axis=0))
         for request in requests:
             part = int(np.searchsorted(reached, request.rank, side="right"))
@@ -298,7 +300,7 @@ class CountedValues:
             request.cells = starts[counts[:, part] > 0] + part
 
     def _prepare(self, counts: Ints, range_of: Callable[[int], tuple[int, int]]) -> None:
-        """Turn the parts that contain requests into the cells of the next pass; collect their values if they are few."""
+        """Make the parts with requests the cells of the next pass, which collects the values in them if there are few."""
         self._collected = None
         if not self._open:
             return
@@ -337,7 +339,7 @@ class CountedValues:
         collected = self._collected or []
         cells = np.concatenate([np.zeros(0, np.int32), *(each for each, _ in collected)])
         if cells.max(initial=0) < 2**16:
-            cells = cells.astype(np.uint16)  # sorted in linear time
+            cells = cells.astype(np.uint16)  # 16-bit integers are sorted in linear time
         values = np.concatenate([np.zeros(0), *(each for _, each in collected)])[np.argsort(cells, kind="stable")]
         by_cell = np.split(values, np.cumsum(np.bincount(cells))[:-1])
         merged: dict[bytes, Floats] = {}

@@ -19,7 +19,7 @@ _PER_TAIL = 5.0
 
 @dataclass(frozen=True)
 class Bounded:
-    """Metric of a cohort with transactions in flight: ``value`` if the metric can be estimated, and bounds.
+    """Metric of a cohort with transactions in flight: ``value``, or None if it cannot be estimated, and bounds.
 
     A percentile in ms is infinite if it falls on aborted transactions. ``at_least`` is None if there is no bound.
     """
@@ -33,7 +33,7 @@ NOTHING = Bounded(None, None, None)
 
 
 def fewest(share: float) -> int:
-    """Return the minimum number of values from which a percentile is estimated: 5 / (1 - q)."""
+    """Return the minimum number of values for an estimate of percentile q: 5 / (1 - q)."""
     return math.ceil(_PER_TAIL / (1.0 - share) - 1e-9)
 
 
@@ -58,7 +58,7 @@ class CommitTimes:
     def percentiles(self, shares: Sequence[float]) -> list[Bounded]:
         """Return percentiles.
 
-        The time of aborted transactions counts as infinite; that of transactions in flight is known to exceed their time so far.
+        The time of an aborted transaction is infinite. The time of a transaction in flight exceeds its time so far.
         """
         return [self._percentile(share) for share in shares]
 
@@ -93,14 +93,14 @@ class CommitTimes:
 
     @cached_property
     def _committed_before(self) -> Ints:
-        """For each transaction in flight, number of transactions that committed within its time so far."""
+        """For each transaction in flight, the number of transactions with a time to commit up to its time so far."""
         return self.committed.up_to(self.in_flight)
 
     def _committed_by(self, share: float) -> int | None:
         """Return the rank of the time by which a fraction ``share`` has committed, by the Kaplan-Meier estimate, or None.
 
-        Aborted transactions stay at risk. For equal times, commits precede transactions in flight, as usual. Between two times of
-        transactions in flight, the survival falls in proportion to the number at risk.
+        Aborted transactions remain at risk. If times are equal, commits precede transactions in flight. Between the times of two
+        transactions in flight, each commit reduces the survival function by the same amount.
         """
         starts = np.concatenate(([0], self._committed_before))
         commits = np.diff(np.concatenate((starts, [len(self.committed)])))
@@ -142,7 +142,7 @@ def order_place(n: int, share: float) -> int:
 
 
 def bound_of_few(n: int, at: Callable[[int], float], share: float) -> Bounded:
-    """Bound a quantile of few values: the greatest order statistic that it reaches with 95% confidence."""
+    """Return a lower bound for a quantile of few values: the greatest order statistic that it reaches with 95% confidence."""
     term, tail = share**n, 0.0  # P(Binomial(n, share) = k) and P(>= k), for k = n, n - 1, ...
     for k in range(n, 0, -1):
         tail += term

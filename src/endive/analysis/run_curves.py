@@ -1,8 +1,8 @@
 """Compute curves of runs: latency distributions, and counts in equal time bins over the whole run, including the warm-up.
 
-In a row of a run, curves are lists. The tables have a row for each experiment, class, operation and point of a curve, with the
-mean over seeds and the half width of its 95% interval (``_hw``) or, for success, both ends of its interval. Transactions are
-counted in the bin in which they started committing; commits also in the bin of their commit.
+In a row of metrics of a run, a curve is a list. The tables have a row for each experiment, class, operation and point of a curve,
+with the mean across seeds and the half width of its 95% interval (``_hw``) or, for success, both ends of the interval. A
+transaction is counted in the bin in which it started committing. A commit is also counted in the bin in which it took place.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from endive.analysis.warmup import TIME_BINS
 from endive.simulation.columns import STATE_COLUMNS
 
 SLOWER = (*(k / 20 for k in range(20, 2, -1)), *(k / 10**tail for tail in (2, 3, 4) for k in range(10, 1, -1)), 1e-4)
-"""Fractions of slower transactions at which a latency distribution is tabulated, dense in the tail."""
+"""Fractions of slower transactions at which a latency distribution is tabulated, with more points in the tail."""
 CURVES = {"commit_latency": "commit_latency_slower_ms", "total_latency": "total_latency_slower_ms"}
-"""Columns of a run with the latencies that the fractions ``SLOWER`` of its transactions exceed."""
+"""Columns of a run, by latency: the values that the fractions ``SLOWER`` of its transactions exceed."""
 COUNTED = ("entered", "committed", "unfinished", "commits", "retries", "committing", "tracked", *STATE_COLUMNS)
 """Quantities that are summed over classes and operations.
 
-``committing`` is the mean number of committing transactions, ``tracked`` the number of commits with a known table state."""
+``committing`` is the mean number of committing transactions. ``tracked`` is the number of commits with a known table state."""
 MEDIAN = "time_to_commit_p50_ms"
 OVER_TIME = tuple(f"{name}_over_time" for name in (*COUNTED, MEDIAN))
 """Columns of a run with lists over time."""
@@ -45,12 +45,12 @@ class OverTime:
         self.bins = bins
 
     def add(self, groups: Ints, rows: Transactions, columns: Mapping[str, Ints]) -> tuple[Flags, Ints]:
-        """Add transactions; return flags of transactions that started committing in the run, and their time bins.
+        """Add transactions. Return flags of the transactions that started committing in the run, and their time bins.
 
         Args:
             groups: Group number of each transaction.
             rows: The transactions.
-            columns: Columns ``n_retries`` and ``STATE_COLUMNS`` of the transactions.
+            columns: Columns of the transactions: ``n_retries`` and ``STATE_COLUMNS``.
         """
         retries = columns["n_retries"]
         entered = self._entered(rows)
@@ -81,11 +81,12 @@ class OverTime:
         return np.asarray(rows.entered & (rows.entry_ms <= self._edges[-1]))
 
     def columns(self, members: Sequence[int], median_of: Callable[[int, int], float]) -> dict[str, Any]:
-        """Return the curves of some groups together, by column name (``OVER_TIME``).
+        """Return the curves of the union of some groups, by column name (``OVER_TIME``).
 
         Args:
             members: Numbers of the groups.
-            median_of: Returns the median time to commit of a number of transactions that started committing in a time bin.
+            median_of: Function that returns the median time to commit in a time bin, given the bin and the number of transactions
+                that started committing in it.
         """
         chosen = list(members)
         tables = {name: counts.bins for name, counts in self._counts.items()}
@@ -108,7 +109,7 @@ _DISTRIBUTIONS = pa.schema(
     ]
 )
 MEASURES_OVER_TIME = ("commits_per_s", "offered_per_s", "committing", "retries_per_txn", MEDIAN, *STATE_COLUMNS)
-"""Columns of means over seeds. Success is a proportion and has columns for both ends of its interval."""
+"""Columns of means across seeds. Success is a proportion and has columns for both ends of its interval."""
 _OVER_TIME = pa.schema(
     [
         *_KEYS,
@@ -122,7 +123,7 @@ _OVER_TIME = pa.schema(
 
 
 def distributions_table(rows: pa.Table) -> pa.Table:
-    """Tabulate, over the seeds with commits, the latency that each fraction of transactions exceeds."""
+    """Tabulate the latency that each fraction of transactions exceeds, as the mean across the seeds with commits."""
     parts = []
     for key, group in _groups(rows.select([*_KEY, "committed", *CURVES.values()])):
         lists = {latency: [each for each in group.column(column).to_pylist() if each] for latency, column in CURVES.items()}
@@ -138,7 +139,7 @@ def distributions_table(rows: pa.Table) -> pa.Table:
 
 
 def over_time_table(rows: pa.Table) -> pa.Table:
-    """Tabulate counts in time bins over the whole run, including the warm-up. The mean of a bin is over the seeds with a value."""
+    """Tabulate counts by time bin over the whole run, including the warm-up. Means are across the seeds with a value."""
     parts = []
     for key, group in _groups(rows.select([*_KEY, "duration_ms", *OVER_TIME])):
         lists = {name: np.array(group.column(name).to_pylist(), np.float64) for name in OVER_TIME}
@@ -161,7 +162,7 @@ def over_time_table(rows: pa.Table) -> pa.Table:
 
 
 def _groups(rows: pa.Table) -> Iterator[tuple[dict[str, str], pa.Table]]:
-    """Yield the rows of each class and operation of an experiment, in order of seeds."""
+    """Yield the rows of each class and operation of an experiment, ordered by seed."""
     keys = list(zip(*(rows.column(name).to_pylist() for name in _KEY), strict=True))
     places: dict[tuple[str, ...], list[int]] = {}
     for place, key in enumerate(keys):
@@ -171,7 +172,7 @@ def _groups(rows: pa.Table) -> Iterator[tuple[dict[str, str], pa.Table]]:
 
 
 def _over_seeds(values: Floats) -> tuple[Floats, Floats]:
-    """Return means over seeds (the first axis) and the half widths of their intervals. Seeds without a value (NaN) are ignored."""
+    """Return means across seeds (first axis) and the half widths of their intervals. Seeds without a value (NaN) are ignored."""
     known = ~np.isnan(values)
     counts = known.sum(axis=0)
     filled = np.where(known, values, 0.0)

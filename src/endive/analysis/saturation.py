@@ -1,7 +1,7 @@
 """Find the load at which a system saturates.
 
 A point of a curve is saturated if success is below 99%, if throughput is below 95% of the offered load, or if the number of
-committing transactions grows over the window. Each criterion has to be statistically significant.
+committing transactions grows during the window. A criterion counts only if it is statistically significant.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LEAST_SUCCESS = 0.99
 LEAST_THROUGHPUT = 0.95
 """Minimum throughput of a system that is not saturated, as a fraction of the offered load."""
 FEWEST_ENTRIES = 20
-"""Minimum cohort for the throughput criterion; in smaller cohorts, transactions in flight at the end of the run dominate."""
+"""Minimum size of the cohort for the throughput criterion. In smaller cohorts, transactions in flight at the end dominate."""
 BACKLOG_PARTS = 12
 """Number of equal parts of the window in which the number of committing transactions is averaged."""
 _LEAST_GROWTH, _LEAST_GROWTH_SHARE, _LEAST_GROWTH_RATIO = 3.0, 0.02, 0.25
@@ -32,7 +32,7 @@ Reason = Literal["success", "throughput", "backlog"]
 
 @dataclass(frozen=True)
 class Backlog:
-    """Number of committing transactions, and of transactions that started committing, in equal parts of the window of one run."""
+    """Numbers of committing transactions and of commit starts in equal parts of the window of one run."""
 
     committing: tuple[float, ...]
     entered: tuple[float, ...]
@@ -52,7 +52,7 @@ class Backlog:
 
 
 def backlog_grows(runs: Sequence[Backlog]) -> bool:
-    """Return whether the number of committing transactions grows over the window, significantly and by a relevant amount."""
+    """Return whether the number of committing transactions grows during the window, significantly and by a relevant amount."""
     runs = [run for run in runs if len(run.committing) >= 3]
     if not runs:
         return False
@@ -73,7 +73,7 @@ def backlog_grows(runs: Sequence[Backlog]) -> bool:
 
 @dataclass(frozen=True)
 class LoadPoint:
-    """Measurements at one load; a metric without a value is None.
+    """Measurements at one load. A metric without a value is None.
 
     Attributes:
         load: Load.
@@ -91,7 +91,7 @@ class LoadPoint:
 
     @property
     def reason(self) -> Reason | None:
-        """Criterion by which the point is significantly saturated, or None."""
+        """Criterion by which the point is saturated; None if it is not saturated."""
         if self.success is not None and self.success.high < LEAST_SUCCESS:
             return "success"
         ratio = self.throughput_ratio
@@ -106,8 +106,8 @@ class Saturation:
 
     Attributes:
         load: Load of saturation; the highest load if ``bound`` is ``above``.
-        low: Lower end of the interval; None if it is open, or with a single seed.
-        high: Upper end of the interval; None if it is open, or with a single seed.
+        low: Lower end of the interval; None if the interval has no lower end, or with a single seed.
+        high: Upper end of the interval; None if the interval has no upper end, or with a single seed.
         bound: ``crossed`` between two measured loads, ``at_or_below`` the lowest, or ``above`` the highest load.
         reason: Criterion of saturation.
     """
@@ -122,8 +122,8 @@ class Saturation:
 def saturation(curve: Sequence[LoadPoint]) -> Saturation:
     """Find the saturation point of a curve: the lowest load at which one of the three criteria is met.
 
-    A criterion counts only if it is significant at some load. The interval is computed as in ``endive frontier``; its upper end is
-    the first load at which the criterion is significant.
+    A criterion counts only if it is significant at some load. The interval is computed as in ``endive frontier``, but its upper end
+    is the first load at which the criterion is significant.
 
     Raises:
         ValueError: If the curve has no points.

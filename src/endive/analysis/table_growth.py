@@ -1,4 +1,4 @@
-"""Measure the state of tables in a window: its mean at commits, and whether it still grows.
+"""Measure the state of tables in a window: its mean at commits, and its growth.
 
 State grows if the Mann-Kendall test over twelve equal parts of the window is significant (99%) and a fitted line rises by at least
 10% of the mean. A sawtooth with several periods does not grow. The growth is the slope of the fitted line, or 0 if the state does
@@ -19,11 +19,11 @@ from endive.analysis.cohort import TimeCounts, time_places
 from endive.simulation.columns import STATE_COLUMNS
 
 GROWTH = {name: f"{name}_per_day" for name in STATE_COLUMNS}
-"""Metrics of growth, by column of state."""
+"""Metrics of growth by column of table state."""
 TABLE_STATE = (*STATE_COLUMNS, *GROWTH.values())
 """Metrics of the state of tables."""
 LIMIT_REACHED = "metadata_limit_reached_ms"
-"""Time of the first commit that exceeded the size limit of metadata.json."""
+"""Metric: time of the first commit after which metadata.json exceeds its size limit."""
 DAY_MS = 86_400_000.0
 _PARTS = 12
 _FEWEST_PARTS = 6
@@ -34,7 +34,7 @@ _LEAST_RISE = 0.1
 
 
 class TableStates:
-    """State of tables right after the commits of some groups, in equal parts of a window; commits without state are omitted."""
+    """State of tables right after the commits of each group, by part of a window. Commits without a state are omitted."""
 
     def __init__(self, groups: int, start_ms: float, end_ms: float) -> None:
         edges = np.linspace(start_ms, end_ms, _PARTS + 1)
@@ -43,7 +43,7 @@ class TableStates:
         self._length_ms = end_ms - start_ms
 
     def add(self, groups: Ints, times_ms: Floats, columns: Mapping[str, npt.NDArray[Any]], chosen: Flags) -> None:
-        """Add the chosen commits of some rows, at their times."""
+        """Add the commits that ``chosen`` flags, with their times and states."""
         known = chosen & (columns[STATE_COLUMNS[0]] >= 0)
         if not known.any():
             return
@@ -53,7 +53,7 @@ class TableStates:
             sums.add(own, places, columns[name][known])
 
     def measure(self, members: Sequence[int]) -> dict[str, float | None]:
-        """Return mean and growth per day of each column of state over some groups; None if no state is known."""
+        """Return the mean and the growth per day of each column of state in some groups; None if no state is known."""
         commits = self._commits.bins[list(members)].sum(axis=0)
         found: dict[str, float | None] = {}
         for name, growth in GROWTH.items():
@@ -63,7 +63,7 @@ class TableStates:
         return found
 
     def grow(self) -> bool:
-        """Return whether some state of all groups together grows."""
+        """Return whether a column of state grows, over all groups together."""
         found = self.measure(range(len(self._commits.bins)))
         return any((found[growth] or 0.0) > 0.0 for growth in GROWTH.values())
 
@@ -74,7 +74,7 @@ def day_of_limit(row: Mapping[str, Any], limit_bytes: float) -> float:
     If no commit of the run exceeded the limit, the day is computed from linear growth.
 
     Args:
-        row: Metrics of a run or an experiment; the mean size is the size in the middle of the window.
+        row: Metrics of a run or an experiment. The mean size is taken as the size in the middle of the window.
         limit_bytes: Size in bytes.
     """
     reached_ms = row.get(LIMIT_REACHED)
@@ -88,14 +88,16 @@ def day_of_limit(row: Mapping[str, Any], limit_bytes: float) -> float:
 
 
 def growth_of_parts(counts: Floats, sums: Floats, length_ms: float) -> float:
-    """Return the growth per ms of a quantity from its numbers and sums in equal parts of a window; 0 if it does not grow."""
+    """Return the growth of a quantity per ms, from the number and sum of its values in equal parts of a window; 0 if it does not
+    grow.
+    """
     filled = np.flatnonzero(counts)
     if len(filled) < _FEWEST_PARTS:
         return 0.0
     means = sums[filled] / counts[filled]
     if not _rises(means):
         return 0.0
-    slope = float(np.polyfit(filled, means, 1)[0])  # per part
+    slope = float(np.polyfit(filled, means, 1)[0])  # growth per part
     rise = slope * _PARTS
     return rise / length_ms if rise >= _LEAST_RISE * float(means.mean()) else 0.0
 

@@ -5,16 +5,17 @@ approximation of optimistic retries (``predict_commits``). It covers fast append
 single table, or to tables with one commit pointer each. For other configurations it raises ``NotPredictableError`` with the
 reason.
 
-A commit invalidates every attempt that read before it, so only attempts that read afterwards can make the next commit. Let
-attempts of kind i read as a Poisson process with rate ``v_i``, with a window of distribution ``F_i`` from read to swap. The
-number of attempts that have swapped after a time t is Poisson with mean ``sum v_i * integral of F_i over [0, t]``, and the time T
-to the next commit has
+A commit invalidates every attempt that read before it, so only an attempt that read afterwards can make the next commit. Let the
+reads of attempts of kind i be a Poisson process with rate ``v_i``, and let the window from read to swap have the distribution
+``F_i``. The number of attempts that have swapped after a time t is Poisson with mean ``sum v_i * integral of F_i over [0, t]``, and
+the time T to the next commit has
 
     P(T > t) = exp(-sum_i v_i * integral from 0 to t of F_i)
     throughput = 1 / E[T]
     fraction of attempts of kind i that succeed = integral of F_i P(T > t) dt / E[T]
 
-The rates of attempts are a fixed point, which depends on the load, the success probability of attempts and the limit of attempts.
+The rates of attempts are a fixed point that depends on the load, the success probability of attempts and the maximum number of
+attempts.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ from endive.workload import OpenArrivals, UniformTableSelector, WorkloadClass
 _HORIZON = 40.0
 """The time axis ends where P(T > t) = exp(-40)."""
 _POINTS = 6_000
-"""Points of the time axis, evenly spaced on a logarithmic scale: windows that include the job may be a million times longer."""
+"""Points of the time axis, on a logarithmic scale because windows that include the job can be a million times longer."""
 _ROUNDS = 30
 
 
 @dataclass(frozen=True)
 class Attempts:
-    """Windows from the read that an attempt is based on to the linearization point of its swap, in milliseconds.
+    """Windows of attempts, from the read on which an attempt is based to the linearization point of its swap, in milliseconds.
 
     Attributes:
         first_ms: Windows of first attempts.
@@ -60,7 +61,7 @@ class Attempts:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Prediction for one commit pointer at a load; ``success`` is the fraction of transactions that commit."""
+    """Prediction for one commit pointer at a load. ``success`` is the fraction of transactions that commit."""
 
     throughput_per_s: float
     success: float
@@ -117,7 +118,7 @@ def _renewal(kinds: tuple[_Windows, ...], rates_per_s: tuple[float, ...]) -> _Re
 
 
 def predict_commits(rate_per_s: float, attempts: Attempts, max_retries: int) -> Prediction:
-    """Predict the commits of one pointer under Poisson arrivals.
+    """Predict the commit rate of one commit pointer for Poisson arrivals.
 
     Args:
         rate_per_s: Arrival rate of transactions.
@@ -136,7 +137,7 @@ def predict_commits(rate_per_s: float, attempts: Attempts, max_retries: int) -> 
     work_s = None if attempts.work_ms is None else np.asarray(attempts.work_ms, np.float64) / 1000.0
 
     def at(retries_per_s: float) -> tuple[_Renewal, float]:
-        """Return the renewal process at a rate of retries, and the fraction of first attempts that fail."""
+        """Return the renewal process for a rate of retries, and the fraction of first attempts that fail."""
         share = 0.0
         found = _renewal(kinds, (0.0, rate_per_s, retries_per_s))
         for _ in range(_ROUNDS if work_s is not None else 0):
@@ -161,7 +162,7 @@ def predict_commits(rate_per_s: float, attempts: Attempts, max_retries: int) -> 
 
 
 def _mean_attempts(success: float, limit: int) -> float:
-    """Return the mean number of attempts up to the first success, at most ``limit``, from the probability of success."""
+    """Return the mean number of attempts until the first success or ``limit`` attempts, given the probability of success."""
     return float(limit) if success < 1e-12 else (1.0 - (1.0 - success) ** limit) / success
 
 
@@ -242,7 +243,7 @@ def _only_class(config: SimulationConfig) -> WorkloadClass:
 
 
 def _pointers(config: SimulationConfig, cls: WorkloadClass) -> int:
-    """Return the number of commit pointers, each for one table, over which the load is evenly distributed."""
+    """Return the number of commit pointers, one per table, over which the load is evenly distributed."""
     catalog, workload = config.catalog, config.workload.config
     if type(catalog) not in (CASCatalog, InstantCatalog):
         raise NotPredictableError("the catalog does not swap a commit pointer")
@@ -286,7 +287,7 @@ class _Draws:
         return np.array([self._cls.runtime.sample(self._stream) for _ in range(SAMPLES)])
 
     def endive_window(self) -> Floats:
-        """Sample windows of the simplified path: read the manifest list, write manifest, list (and metadata), swap the pointer."""
+        """Sample windows of the simplified path: read the list, write manifest, list (and metadata), swap the pointer."""
         sizes = self._policy.sizes
         window = self._rest_of_read() + self._reads(MANIFEST_LIST, sizes.manifest_list_bytes)
         window += self._writes(MANIFEST_FILE, sizes.manifest_file_bytes) + self._writes(MANIFEST_LIST, sizes.manifest_list_bytes)
@@ -295,7 +296,7 @@ class _Draws:
         return window + self._swaps()
 
     def iceberg_window(self, *, moved: bool, manifest: bool) -> Floats:
-        """Sample windows of Iceberg's path: read (metadata and) list, write (manifest,) list and metadata, swap the pointer."""
+        """Sample windows of Iceberg's path: read (metadata and) list, write (manifest,) list (and metadata), swap the pointer."""
         model = self._catalog.table_model
         if model is None:
             raise NotPredictableError("the catalog does not track metadata files")
@@ -322,7 +323,7 @@ class _Draws:
         return np.array(swaps) * self._catalog.linearization
 
     def _rest_of_read(self) -> Floats:
-        """Sample times from the linearization point of a read of the pointer to the response."""
+        """Sample times from the linearization point of a pointer read to its response."""
         if self._catalog.linearization == 1.0:
             return np.zeros(SAMPLES)
         reads = [self._pointer.read_ms(CATALOG, self._catalog.size_bytes) for _ in range(SAMPLES)]

@@ -1,8 +1,8 @@
-"""Choose the measurement window of a run: the warm-up and the cool-down to exclude.
+"""Determine the measurement window of a run, which excludes the warm-up and the cool-down.
 
-The warm-up lasts until transactions start committing at their stationary rate, and then until MSER-5 finds the number of committing
-transactions stationary (White, *An effective truncation heuristic for bias reduction in simulation output*,
-Simulation 69(6), 1997).
+The warm-up lasts until transactions start committing at their stationary rate and, according to MSER-5, the number of committing
+transactions is stationary (White, *An effective truncation heuristic for bias reduction in simulation output*, Simulation 69(6),
+1997).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from endive.workload.classes import WorkloadClass
 BATCH = 5
 _FEWEST_BATCHES = 10
 _LEAST_TAIL_SHARE = 0.25
-"""Minimum fraction of the series that remains after a truncation; a few quiet batches at the end may look stationary by chance."""
+"""Minimum fraction of the series that remains after truncation, because a few batches at the end may be similar by chance."""
 _LEAST_GAIN = 0.2
-"""Minimum relative reduction of the squared error by a truncation; smaller reductions are noise."""
+"""Minimum relative reduction of the squared error by truncation. Smaller reductions are noise."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Truncation:
     Attributes:
         observations: Number of observations to truncate, at most half of the series.
         anywhere: Best truncation that keeps at least a quarter of the series.
-        settled: False if ``anywhere`` lies in the second half, or the series is short.
+        settled: False if ``anywhere`` is in the second half, or the series is too short.
     """
 
     observations: int
@@ -53,9 +53,10 @@ def mser(batch_means: Floats) -> Floats:
 
 
 def mser5(values: Floats) -> Truncation:
-    """Truncate a series by MSER-5, within the first half of its batches of five.
+    """Truncate a series by MSER-5, at a batch of five values in the first half of the series.
 
-    The series is not truncated if this reduces the error by less than a fifth: a stationary series would be truncated at random.
+    The series is not truncated if this reduces the error by less than a fifth, because a stationary series would otherwise be
+    truncated at a random point.
     """
     batches = len(values) // BATCH
     if batches < _FEWEST_BATCHES:
@@ -72,7 +73,7 @@ def _least(errors: Floats) -> int:
 
 
 STATIONARY_SHARE = 0.95
-"""Fraction of the stationary rate of commit starts that is required before the warm-up ends."""
+"""Fraction of the stationary rate of commit starts at which the warm-up can end."""
 SERIES_BINS = 300
 """Number of equal parts of a run in which the number of committing transactions is averaged for MSER-5."""
 TIME_BINS = 60
@@ -89,7 +90,7 @@ ChosenBy = Literal["given", "runtimes", "mser5", "schedule", "growth"]
 
 @dataclass(frozen=True)
 class Window:
-    """Measured part of a run; the transactions that start committing in it are the cohort.
+    """Measured part of a run. The transactions that start committing in the window are the cohort.
 
     Attributes:
         duration_ms: Length of the run.
@@ -98,7 +99,7 @@ class Window:
         chosen_by: Rule that determined the warm-up.
         settled: False if no part of the run is stationary.
         needed_ms: Recommended length of the run if it is too short; None if it is long enough or has no steady state.
-        time_bins: Number of equal time bins of the whole run that do not alias with the period of its load.
+        time_bins: Number of equal time bins of the whole run, chosen so that they do not alias with the period of the load.
     """
 
     duration_ms: float
@@ -116,16 +117,16 @@ class Window:
 
     @property
     def is_drifting(self) -> bool:
-        """True if the system has no steady state, so that a longer run would not settle either."""
+        """True if the system has no steady state, so that a longer run would not settle."""
         return not self.settled and self.needed_ms is None
 
 
 @dataclass(frozen=True)
 class LoadPattern:
-    """Pattern of the load of a workload over a run.
+    """Load of a workload over time.
 
     Attributes:
-        entry_warmup_ms: Time from which transactions start committing at their stationary rate; None if the configured load
+        entry_warmup_ms: Time after which transactions start committing at their stationary rate; None if the configured load
             changes over time.
         periods_ms: Periods of transactions that are submitted at fixed times.
     """
@@ -136,8 +137,8 @@ class LoadPattern:
     def common_period_ms(self, longest_ms: float) -> float | None:
         """Return the least common multiple of the periods up to ``longest_ms``.
 
-        If the multiple exceeds a fifth of ``longest_ms``, aligning to it would cut too much; the longest period is returned
-        instead.
+        If the multiple exceeds a fifth of ``longest_ms``, a window aligned to it would exclude too much, so the longest period is
+        returned instead.
         """
         periods = [round(1000.0 * period) for period in self.periods_ms if 0.001 <= period <= longest_ms]
         if not periods:
@@ -147,7 +148,7 @@ class LoadPattern:
 
 
 def load_pattern(classes: Sequence[WorkloadClass]) -> LoadPattern:
-    """Return the pattern of the load of some classes over a run."""
+    """Return the load of some workload classes over time."""
     periods = {cls.arrivals.period_ms for cls in classes if _is_bunched(cls)}
     return LoadPattern(entry_warmup_ms(classes), tuple(sorted(period for period in periods if period is not None)))
 
@@ -159,7 +160,7 @@ def _is_bunched(cls: WorkloadClass) -> bool:
 
 
 def given_window(duration_ms: float, warmup_ms: float, cooldown_ms: float = 0.0) -> Window:
-    """Return the window with a given warm-up and cool-down. Raises ValueError if it is empty."""
+    """Return the window for a given warm-up and cool-down. Raises ValueError if it is empty."""
     if warmup_ms + cooldown_ms >= duration_ms:
         raise ValueError(f"warm-up ({warmup_ms:g} ms) plus cool-down ({cooldown_ms:g} ms) exceed the run of {duration_ms:g} ms")
     return Window(duration_ms, warmup_ms, duration_ms - cooldown_ms, "given")
@@ -172,17 +173,17 @@ def find_window(
     committing: Floats,
     tables_grow: Callable[[], bool] = lambda: False,
 ) -> Window:
-    """Return the window of the runs of a configuration.
+    """Determine the window for the runs of a configuration.
 
-    A run that does not settle while its tables grow has no steady state: it is measured from the time from which transactions start
-    committing at their stationary rate.
+    A run that does not settle and whose tables grow has no steady state. Its window starts when transactions start committing at
+    their stationary rate.
 
     Args:
         duration_ms: Length of the runs.
         cooldown_ms: Time to exclude at the end.
         pattern: Pattern of the load; see ``load_pattern``.
         committing: Number of committing transactions in equal parts of ``[0, duration - cooldown]``, summed over runs.
-        tables_grow: Function that returns whether tables grow over the run; called only if the run does not settle.
+        tables_grow: Function that returns whether tables grow during the run; called only if the run does not settle.
     """
     found = _find_window(duration_ms, cooldown_ms, pattern.entry_warmup_ms, committing)
     if pattern.entry_warmup_ms is not None and found.chosen_by == "mser5" and not found.settled and tables_grow():
@@ -200,7 +201,7 @@ def find_window(
 
 
 def _count_time_bins(periods: float) -> int:
-    """Return the number of time bins, near the default, for which each bin contains whole periods, or each period whole bins."""
+    """Return a number of time bins near the default for which each bin contains whole periods, or each period whole bins."""
     whole = round(periods)
     if not whole or not math.isclose(periods, whole, rel_tol=1e-9):
         return TIME_BINS
@@ -217,7 +218,7 @@ def _find_window(duration_ms: float, cooldown_ms: float, entry_warmup_ms: float 
         return Window(duration_ms, half, end, "runtimes", settled=False, needed_ms=2.0 * entry_warmup_ms + cooldown_ms)
     width = end / len(committing)
     first = int(np.ceil(entry_warmup_ms / width - 1e-9))
-    series = np.round(committing[first:], 6)  # independent of the order in which runs are summed
+    series = np.round(committing[first:], 6)  # makes the result independent of the order in which runs are summed
     found = mser5(series)
     start = (first + found.observations) * width if found.observations else entry_warmup_ms
     if start > half or not found.settled:
@@ -228,11 +229,10 @@ def _find_window(duration_ms: float, cooldown_ms: float, entry_warmup_ms: float 
 
 
 def _keeps_growing(series: Floats) -> bool:
-    """Return whether a series grows to its end without settling.
+    """Return whether a series keeps growing until its end.
 
-    It grows if Kendall's tau over twelve parts of its second half is significant (99%). It does not settle if it grows at least
-    half as much in the second half (from its third to its fourth quarter) as in the first half (from its first to its second
-    quarter).
+    Two conditions must hold. Kendall's tau of twelve parts of the second half is significant (99%). The growth from the third to
+    the fourth quarter is at least half of the growth from the first to the second quarter.
     """
     if len(series) < 2 * _TREND_PARTS:
         return False
@@ -246,7 +246,7 @@ def _keeps_growing(series: Floats) -> bool:
 
 
 def common_window(windows: Sequence[Window]) -> Window:
-    """Return the common window of runs that are compared: the longest warm-up and the earliest end.
+    """Return the common window of runs to compare: the longest warm-up and the earliest end.
 
     Raises ValueError if it is empty.
     """
@@ -267,7 +267,8 @@ def common_window(windows: Sequence[Window]) -> Window:
 def entry_warmup_ms(classes: Sequence[WorkloadClass]) -> float | None:
     """Return the time in ms at which ``sum rate * P(runtime <= t)`` reaches 95% of the sum of rates.
 
-    It is None if the configured load changes over time. Classes with a custom runtime distribution without quantiles are ignored.
+    Return None if the configured load changes over time. Classes with a custom runtime distribution that has no quantiles are
+    ignored.
     """
     if any(_is_scheduled(cls) for cls in classes):
         return None
@@ -279,19 +280,21 @@ def entry_warmup_ms(classes: Sequence[WorkloadClass]) -> float | None:
 
 
 def _is_scheduled(cls: WorkloadClass) -> bool:
-    """Return whether the load of a class changes: a schedule, trace, start, end, or a phase beyond the first interval."""
+    """Return whether the load of a class changes over time, due to a schedule, trace, start, end, or phase after the first
+    interval.
+    """
     period_ms = cls.arrivals.period_ms
     late = period_ms is not None and cls.arrivals.first_ms(0, 0) > period_ms
     return late or not cls.is_steady
 
 
 def _rate_per_ms(cls: WorkloadClass) -> float:
-    """Return the stationary rate of submissions; for a closed loop, the rate if commits took no time."""
+    """Return the stationary rate of submissions. For a closed loop, this is the rate at which commits would take no time."""
     return cls.arrivals.submissions_per_ms(_mean_ms, _mean_ms(cls.runtime))
 
 
 def _mean_ms(distribution: LatencyDistribution) -> float:
-    """Return the mean of a distribution with quantiles, from equally likely values; 0 for others."""
+    """Return the mean of a distribution, as the mean of evenly spaced quantiles; 0 if it has no quantiles."""
     if not isinstance(distribution, QuantileDistribution):
         return 0.0
     return distribution.mean_of_quantiles_ms(_MEAN_POINTS)
@@ -305,7 +308,7 @@ def _below(distribution: QuantileDistribution, value_ms: float) -> float:
 
 
 def _first(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """Find the value between two values at which a condition is first met; the upper value if it is not met."""
+    """Find the least value between two values at which a condition is met; the upper value if it is not met."""
     for _ in range(60):
         middle = (low + high) / 2.0
         low, high = (low, middle) if holds(middle) else (middle, high)

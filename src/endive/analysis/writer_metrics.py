@@ -1,12 +1,11 @@
 """Measure freshness of data and fairness among writers.
 
-Freshness is the age of the oldest data of a commit when it becomes visible, for classes with writers or a committer. The age
-starts when the collection of the data starts (column ``t_data_start``). Percentiles are over data, not over commits: the weight
-of a commit is the time from the start of the collection to its submission. Data of an aborted transaction is part of the next
-commit of the same writer.
+Freshness is the age of the oldest data of a commit when the data becomes visible, for classes with writers or a committer. Age is
+measured from the time at which collection of the data starts (column ``t_data_start``). Percentiles are taken over data instead of
+commits: the weight of a commit is the time from the start of the collection to its submission. Data of an aborted transaction is
+part of the next commit of the same writer.
 
-Fairness is the distribution of commits over writers, the writers without a commit, and losing streaks. Its functions take arrays
-with one value per transaction of a class, in any order.
+Fairness consists of the distribution of commits over writers, the fraction of writers without a commit, and losing streaks.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class _Last:
 
 
 class DataAges:
-    """Ages of the data of commits by group, and data that is not visible at the end of the run.
+    """Ages of committed data by group, and of data that is not visible at the end of the run.
 
     Args:
         classes: Number of the workload class of each group.
@@ -67,7 +66,7 @@ class DataAges:
     def add(
         self, groups: Ints, transactions: Transactions, starts_ms: Floats, submits_ms: Floats, clients: Ints, done: Flags
     ) -> None:
-        """Add rows in order; ``done`` flags the commits of the cohort."""
+        """Add rows in order. ``done`` flags the commits of the cohort."""
         if starts_ms.strides == (0,) and len(starts_ms) and starts_ms[0] < 0.0:
             return
         owned = (starts_ms >= 0.0) & self._has_data[groups]
@@ -109,8 +108,8 @@ def weighted_percentiles(
 ) -> list[Bounded]:
     """Return percentiles of weighted ages, some of which are known only as lower bounds.
 
-    The quantile is the smallest age such that data up to this age has the given fraction of the weight. The quantile has a value if
-    the weight of waiting data is at most half of the weight above it.
+    A percentile is the smallest age for which data up to this age has the given fraction of the total weight. It is known if the
+    weight of waiting data is at most half of the weight above it.
 
     Args:
         ages_ms: Ages of visible data.
@@ -138,7 +137,7 @@ def weighted_percentiles(
 
 
 def _raise_bound(bounded: Bounded, lower: float | None) -> Bounded:
-    """Return a percentile of few values that is at least the bound of a lower percentile (percentiles are weighted by data)."""
+    """Raise the bound of a percentile of few values to the bound of a lower percentile. (Percentiles are weighted by data.)"""
     if lower is None or (bounded.at_least is not None and bounded.at_least >= lower):
         return bounded
     return Bounded(bounded.value, lower, math.inf)
@@ -163,7 +162,7 @@ class Fairness:
         writers: Number of writers.
         jain_index: 1 if all writers commit equally often, ``1 / writers`` if only one commits.
         share_without_commit: Fraction of writers without a commit.
-        longest_losing_streak: Maximum number of consecutive transactions of one writer, ordered by end time, that did not commit.
+        longest_losing_streak: Maximum number of consecutive transactions of one writer, in order of end time, that did not commit.
     """
 
     writers: int
@@ -180,9 +179,9 @@ def jain_index(counts: Ints | Floats) -> float:
 
 
 class LosingStreaks:
-    """Longest losing streak of each group: consecutive transactions of one writer, ordered by end time, that did not commit.
+    """Longest losing streak of each group: consecutive transactions of one writer, in order of end time, that did not commit.
 
-    Chunks of transactions are ordered by end time; within a chunk, transactions may be in any order.
+    Chunks must be in order of end time. Within a chunk, transactions can be in any order.
     """
 
     def __init__(self, groups: int) -> None:
@@ -219,8 +218,8 @@ def fairness_of_commits(commits: Ints, streak: int) -> Fairness:
 def fairness_metrics(classes: Sequence[Fairness], most_retries: int | None) -> Mapping[str, float | None]:
     """Return the fairness metrics of several workload classes.
 
-    Writers are numbered within their class. Jain's index is None for several classes, because their rates differ by design. All
-    metrics except ``most_attempts`` are None if no class has writers.
+    Jain's index is None for several classes, because their rates differ by design. All metrics except ``most_attempts`` are None if
+    no class has writers.
 
     Args:
         classes: Fairness of each class that has writers.

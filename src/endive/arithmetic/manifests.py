@@ -1,9 +1,9 @@
-"""Compute the numbers and sizes of metadata files of a table, and the file accesses of an attempt.
+"""Compute the number and size of a table's metadata files, and which files an attempt accesses.
 
-An attempt depends on the snapshots since the start of its operation. ``model`` is any object with the fields of
-``endive.table.TableModel``. ``table`` has the fields of ``TableFiles``, ``record`` those of ``SnapshotRecord``, and ``traits``
-those of ``Traits``. ``handle`` has the fields of ``endive.transaction.iceberg.Handle``. The engines pass dataclasses of the model
-or records of the compiled engine.
+The accesses of an attempt depend on the snapshots committed since the start of its operation. ``model`` is any object with the
+fields of ``endive.table.TableModel``. ``table`` has the fields of ``TableFiles``, ``record`` those of ``SnapshotRecord``, and
+``traits`` those of ``Traits``. ``handle`` has the fields of ``endive.transaction.iceberg.Handle``. The engines pass dataclasses of
+the model or records of the compiled engine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Define the append catalog, in which a commit appends an intention record to a log. Only commits to the same tables conflict."""
+"""Define the append catalog: a commit appends an intention record to a log, and only commits to the same tables conflict."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class AppendCatalog(StoredCatalog):
 
     The object store rejects an append if the log no longer ends at the expected offset. The client then appends again at the new
     end. A record in the log is applied if its tables still have the versions on which the record is based. The client reads the
-    catalog to learn whether its record was applied. A log above a threshold is sealed, and the next commit first compacts it by a
-    compare-and-swap.
+    catalog to learn whether its record was applied. When the log exceeds a threshold, it is sealed, and the next commit first
+    compacts it by compare-and-swap.
     """
 
     replays_log: ClassVar[bool] = True
@@ -86,7 +86,7 @@ class AppendCatalog(StoredCatalog):
         return CommitResult(applied, latency + discovery, round_trips + 1)
 
     def _apply(self, group: Group, request: CommitRequest) -> bool:
-        """Add a record to the log, and return whether the record is applied."""
+        """Add a record to the log, apply it if it does not conflict, and return whether it was applied."""
         counters = self._state.counters
         counters.append_physical_success += 1
         group.log_offset += self.log_entry_bytes

@@ -1,7 +1,7 @@
 """Define the interface of catalogs, the state of the built-in catalogs, and the metadata files of custom catalogs.
 
-A read returns an immutable snapshot. A commit passes the sequence number of its base snapshot, and returns whether it took effect.
-The built-in catalogs store the versions of tables and partitions, and one sequence number for each table group.
+A read returns an immutable snapshot. A commit contains the sequence number of its base snapshot, and its result tells whether it
+took effect. The built-in catalogs store the versions of tables and partitions, and one sequence number for each table group.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from endive.table import TableChange, TableFiles, TableModel
 
 DEFAULT_CATALOG_BYTES = 4096
 TableChanges = tuple[TableChange, ...]
-"""Changes of a table by a commit, one for each snapshot of the commit."""
+"""Changes that a commit makes to a table, one for each snapshot of the commit."""
 
 
 class Catalog(ABC):
-    """Catalog as transactions use it. Subclass it for a custom catalog."""
+    """Base class of catalogs. Subclass it to define a custom catalog."""
 
     installed_files: tuple[TableFiles, ...] = ()
     """State of the written tables right after the last commit of this transaction; empty if the commit did not take effect."""
@@ -45,10 +45,10 @@ class Catalog(ABC):
         *,
         partitions_written: Mapping[int, frozenset[int]] | None = None,
     ) -> Generator[Step, None, CommitResult]:
-        """Install new versions of tables, if the state on which the commit is based has not changed.
+        """Install new versions of tables if the state on which the commit is based has not changed.
 
-        A catalog that tracks metadata files (``table_model``) also takes the argument ``changes``: the changes of the snapshots and
-        manifests of each table.
+        A catalog that tracks metadata files (``table_model``) has a further argument ``changes``: how the commit changes the
+        snapshots and manifests of each table.
 
         Args:
             expected_seq: Sequence number of the base snapshot.
@@ -78,10 +78,10 @@ class Catalog(ABC):
         """Number of commits that took effect."""
 
     def bind(self, rng: RandomSource | None, group: int = 0) -> Catalog:
-        """Return the catalog as one transaction uses it.
+        """Return the catalog for one transaction, with its random stream and its table group.
 
         Args:
-            rng: Random stream of the transaction, or None for the generator of the catalog.
+            rng: Random stream of the transaction, or None to use the catalog's generator.
             group: Table group of the transaction.
         """
         return self
@@ -91,10 +91,10 @@ class Catalog(ABC):
         return self
 
     def keep_handles(self, handles: TableHandles) -> CatalogSnapshot | None:
-        """Cache the table state that the requests of a transaction observe in the table handles of its writer.
+        """Store the table state that a transaction observes as the table handles of its writer.
 
         Returns:
-            The cached state from which the transaction can start without a load, or None if it must read the catalog.
+            The cached state from which the transaction can start, or None if it must read the catalog.
         """
         return None
 
@@ -107,7 +107,7 @@ class Catalog(ABC):
         return False
 
     def fresh(self) -> Self:
-        """Return the catalog in its initial state. A configuration can therefore run more than once."""
+        """Return the catalog in its initial state, so that a configuration can run more than once."""
         return copy.deepcopy(self)
 
     @property
@@ -141,9 +141,9 @@ class Group:
     entries_since_checkpoint: int = 0
     sealed: bool = False
     writable_ms: float = 0.0
-    """Time from which the object store accepts the next write of the commit pointer."""
+    """Time after which the object store accepts the next write of the commit pointer."""
     published: int = 0
-    """Version up to which ratified commits are published."""
+    """Latest version whose ratified commit is published."""
 
 
 class CatalogState:
@@ -204,7 +204,7 @@ class StoredCatalog(Catalog):
     needs_cas: ClassVar[bool] = False
     """True if the object store must support compare-and-swap."""
     replays_log: ClassVar[bool] = False
-    """True if each log entry since the checkpoint adds to the latency of a read."""
+    """True if each log entry since the checkpoint increases the latency of a read."""
 
     def __init__(
         self,
@@ -246,13 +246,13 @@ class StoredCatalog(Catalog):
         return catalog
 
     def starting_with(self, initial_files: Sequence[TableFiles]) -> Self:
-        """Return the catalog with these initial metadata files of its tables."""
+        """Return the catalog with the given initial metadata files of its tables."""
         catalog = copy.copy(self)
         catalog.initial_files = tuple(initial_files)
         return catalog.fresh()
 
     def bind(self, rng: RandomSource | None, group: int = 0) -> Self:
-        """Return the catalog as one transaction uses it, with its random stream and its table group."""
+        """Return the catalog for one transaction, with its random stream and its table group."""
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__)
         if rng is not None:
@@ -262,16 +262,16 @@ class StoredCatalog(Catalog):
 
     @property
     def seq(self) -> int:
-        """Number of commits of all table groups that took effect."""
+        """Number of commits that took effect, in all table groups."""
         return sum(group.seq for group in self._state.groups)
 
     def group_seq(self, group: int) -> int:
-        """Return the number of commits of one table group that took effect."""
+        """Return the number of commits that took effect in a table group."""
         return self._state.groups[group].seq
 
     @property
     def tables(self) -> tuple[TableMetadata, ...]:
-        """Current state of all tables. Only code outside the simulation uses it."""
+        """Current state of all tables, for use outside of a simulation."""
         return self._state.tables
 
     @property
@@ -294,7 +294,7 @@ class StoredCatalog(Catalog):
         partitions_written: Mapping[int, frozenset[int]] | None = None,
         changes: Mapping[int, TableChanges] | None = None,
     ) -> Generator[Step, None, CommitResult]:
-        """Install new versions of tables, if the state on which the commit is based has not changed."""
+        """Install new versions of tables if the state on which the commit is based has not changed."""
         intention = intention or IntentionRecord(-1, expected_seq, writes)
         request = CommitRequest(expected_seq, writes, timestamp_ms, intention, partitions_written, changes, [])
         result = yield from self._commit(request)
@@ -323,7 +323,7 @@ class StoredCatalog(Catalog):
         """Read the catalog.
 
         Returns:
-            The snapshot, and the latency in ms, which includes the log entries since the checkpoint.
+            The snapshot and the latency in ms, including the time for the log entries since the checkpoint.
         """
         latency = self.storage.read_ms(CATALOG, self.size_bytes)
         per_entry = self.storage.log_entry_read_ms() if self.replays_log else 0.0
@@ -336,9 +336,9 @@ class StoredCatalog(Catalog):
         return snapshot, latency
 
     def _is_too_large(self, request: CommitRequest, now_ms: float) -> bool:
-        """Return whether a new snapshot makes metadata.json exceed its size limit. The first time is recorded."""
+        """Return whether metadata.json would exceed its size limit with the new snapshot. Record the first time this happens."""
         limit, counters = self.metadata_limit_bytes, self.counters
-        if limit is None or not request.intention.moves_ref:  # an expiry reduces the size
+        if limit is None or not request.intention.moves_ref:  # expiring snapshots reduces the size
             return False
         for table_id in request.writes:
             files = self.tables[table_id].files
@@ -350,7 +350,7 @@ class StoredCatalog(Catalog):
 
 
 class AccountedCatalog(Catalog):
-    """Wrapper that tracks the metadata files of tables for another catalog.
+    """Wrapper around another catalog that tracks the metadata files of its tables.
 
     A commit takes effect in the step that increments the ``seq`` of the wrapped catalog. The wrapper then applies the changes of
     the commit to the files of its tables. Snapshots contain the files of their table versions.
@@ -363,7 +363,7 @@ class AccountedCatalog(Catalog):
         self._files: dict[tuple[int, int], TableFiles] = {}
 
     def bind(self, rng: RandomSource | None, group: int = 0) -> Self:
-        """Return the catalog as one transaction uses it."""
+        """Return the catalog for one transaction."""
         view = copy.copy(self)
         view._catalog = self._catalog.bind(rng, group)
         return view
@@ -400,7 +400,7 @@ class AccountedCatalog(Catalog):
         partitions_written: Mapping[int, frozenset[int]] | None = None,
         changes: Mapping[int, TableChanges] | None = None,
     ) -> Generator[Step, None, CommitResult]:
-        """Commit, and apply the changes to the files in the step in which the commit takes effect."""
+        """Commit, and apply the changes to the metadata files in the step in which the commit takes effect."""
         steps = self._catalog.commit(expected_seq, writes, timestamp_ms, intention, partitions_written=partitions_written)
         installed: list[TableFiles] = []
         while True:

@@ -16,7 +16,7 @@ from endive.table import TableModel
 class CASCatalog(StoredCatalog):
     """Catalog with one object for each table group.
 
-    A commit replaces the object and makes all concurrent commits of the group fail.
+    A commit replaces the object, which causes all concurrent commits of the group to fail.
 
     A catalog with one group is a single-file catalog. A catalog with one group for each table has a commit pointer for each table
     (REST, JDBC).
@@ -65,7 +65,7 @@ class CASCatalog(StoredCatalog):
 
     @property
     def _write_interval_ms(self) -> float:
-        """Time after a write in which the object store rejects another write of the same object, in ms."""
+        """Time after a write during which the object store rejects another write of the same object, in ms."""
         limit = self.storage.object_writes_per_s
         return 0.0 if limit is None else 1000.0 / limit
 

@@ -19,10 +19,10 @@ _SERVICE = [setting.name for setting in fields(ServiceSettings)]
 
 @dataclass(frozen=True, slots=True)
 class CatalogKind:
-    """Kind of catalog, with its settings and its requirements on the object store.
+    """Kind of catalog, with its settings and its requirements for the object store.
 
     ``settings`` maps keys of ``[catalog]`` to arguments of ``catalog``. These keys have no effect with other kinds. ``needs`` maps
-    a group of operations to an error message. The message is shown if the latency profile supports none of these operations.
+    groups of operations to error messages. An error message is printed if the latency profile supports no operation of its group.
     """
 
     name: str
@@ -65,4 +65,4 @@ CATALOG_KINDS: Mapping[str, CatalogKind] = {
     )
 }
 CATALOG_SETTINGS = frozenset(key for kind in CATALOG_KINDS.values() for key in kind.settings)
-"""Keys of ``[catalog]`` that have an effect with some kinds of catalogs only."""
+"""Keys of ``[catalog]`` that have an effect only with some kinds of catalogs."""

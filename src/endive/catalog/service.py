@@ -1,9 +1,9 @@
 """Define the catalog service: a REST catalog or a database, with network latency, a queue and workers.
 
 The service checks the requirements of a commit when it starts to serve the commit. If a requirement fails, the service rejects the
-commit after the service time ``check``. Otherwise the commit takes effect at the end of its service. If another commit has changed
-the table in the meantime, the server repeats the commit at most ``server_retries`` times. docs/explanation/services.md describes
-the order of random draws and events.
+commit after the service time ``check``. Otherwise, the commit takes effect at the end of its service time. If another commit has
+changed the table in the meantime, the server repeats the commit at most ``server_retries`` times. docs/explanation/services.md
+describes the order of random draws and events.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ServiceCatalog(StoredCatalog):
         return catalog
 
     def bind(self, rng: RandomSource | None, group: int = 0) -> Self:
-        """Return the catalog as one transaction uses it."""
+        """Return the catalog for one transaction."""
         view = super().bind(rng, group)
         if rng is not None:
             view._rng = rng
@@ -76,7 +76,7 @@ class ServiceCatalog(StoredCatalog):
         return self
 
     def keep_handles(self, handles: TableHandles) -> CatalogSnapshot | None:
-        """Cache the observed table state.
+        """Store the table state that a transaction observes as the table handles of its writer.
 
         Returns:
             The cached state if it contains all tables of the transaction, otherwise None.
@@ -161,9 +161,10 @@ class ServiceCatalog(StoredCatalog):
         return None, now_ms
 
     def _commit_alone(self, request: CommitRequest, u: float, now_ms: float) -> Generator[Step, None, tuple[str | None, float]]:
-        """Serve one commit that is not in a batch.
+        """Serve a commit that is not in a batch.
 
-        In the mode ``recheck``, the service rejects a commit if its requirements fail when its service starts or after a reload.
+        In the mode ``recheck``, the service rejects a commit if its requirements fail at the start of its service or after a
+        reload.
 
         Returns:
             The outcome, as in ``Member.outcome``, and the time of the decision.
@@ -210,7 +211,7 @@ class ServiceCatalog(StoredCatalog):
         return outcome, now_ms
 
     def _commit_in_batch(self, request: CommitRequest, u: float, now_ms: float) -> Generator[Step, None, tuple[str | None, float]]:
-        """Add a commit to the next batch of its table, or let it lead a new batch.
+        """Add a commit to the next batch of its table, or start a new batch with it as the leader.
 
         Returns:
             The outcome, and the time of the decision.
@@ -257,7 +258,7 @@ class ServiceCatalog(StoredCatalog):
         return outcome
 
     def _decide(self, request: CommitRequest, outcome: str | None, now_ms: float) -> None:
-        """Install a commit that won, or count a conflict."""
+        """Install a commit that was accepted, or count a conflict."""
         if outcome == REQUEST_FAILED:
             self._state.counters.service_database_conflicts += 1
             return
@@ -281,7 +282,7 @@ class ServiceCatalog(StoredCatalog):
         return True
 
     def _required(self, request: CommitRequest) -> tuple[int, ...]:
-        """Return the requirements of a commit: the refs of its tables, or their shared commit pointer."""
+        """Return the requirements of a commit: the refs of its tables, or the commit pointer that these tables share."""
         if not self.own_pointers:
             return (request.expected_seq,)
         intention = request.intention
@@ -297,7 +298,7 @@ class ServiceCatalog(StoredCatalog):
     def _swapped(self, request: CommitRequest) -> tuple[int, ...]:
         """Return the current values that the server compares in its compare-and-swap.
 
-        In the mode ``recheck``, the server compares the metadata files of the tables, as Iceberg does. An expiry of snapshots also
+        In the mode ``recheck``, the server compares the metadata files of the tables, as Iceberg does. Expiring snapshots also
         replaces these files.
         """
         if self.own_pointers and self.settings.server_retries and self.settings.server_retry_mode == "recheck":
@@ -309,7 +310,7 @@ class ServiceCatalog(StoredCatalog):
         return self.metadata_bytes if files is None else metadata_size(files.model, files.snapshots + more_snapshots)
 
     def _write_ms(self, tables: Collection[int], more_snapshots: int) -> float:
-        """Return the time in which the service writes the metadata of the tables one after the other, in ms."""
+        """Return the time that the service takes to write the metadata of the tables one after the other, in ms."""
         total = 0.0
         if self.settings.writes_metadata:
             for table_id in tables:

@@ -1,7 +1,7 @@
 """Simulate the workers, the queue, the table locks and the batches of a catalog service.
 
-The service processes requests in order of arrival, and requests with the same arrival time in order of transaction id. The content
-of the catalog is in ``endive.catalog.service``.
+The service processes requests in order of arrival, and requests with the same arrival time in order of transaction id.
+``endive.catalog.service`` holds the content of the catalog.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from endive.steps import Signal, Step, WaitFor
 from endive.storage import FixedLatency, LognormalLatency, QuantileDistribution
 
 SERVICE_UNAVAILABLE = "service_unavailable"
-"""Abort reason after the service rejected a request more than ``max_resends`` times (429, 503)."""
+"""Abort reason if the service rejects a request more than ``max_resends`` times (429, 503)."""
 LOST = ""
 """Outcome of a commit that lost the race. It is not an abort reason, because the client may retry."""
 ServerRetryMode = Literal["recheck", "rebase"]
@@ -40,7 +40,7 @@ class ServiceSettings:
 
     ``network`` is the one-way latency. ``load`` and ``commit`` are service times. ``check`` is the service time of a commit whose
     requirements fail when its service starts. ``workers`` is the maximum number of requests in service (0: no limit). The service
-    rejects a request that arrives while ``queue_limit`` others wait. The client sends a rejected request again after
+    rejects a request that arrives while ``queue_limit`` other requests wait. The client sends a rejected request again after
     ``retry_after_ms``, at most ``max_resends`` times.
     """
 
@@ -66,7 +66,7 @@ class ServiceSettings:
     """
     server_backoff_ms: float = 100.0
     database_conflict: float = 0.0
-    """Probability that a commit ends with a serialization failure of the database, for each concurrent commit to another table."""
+    """Probability that a concurrent commit to another table causes a serialization failure of a commit in the database."""
     coalesce: Coalesce | None = None
     transfer_ms_per_mib: float = 10.0
     """Additional latency of a load response per MiB of table metadata."""
@@ -116,7 +116,7 @@ class Server:
     def enter(self, now_ms: float, *, waits_already: bool = False) -> Generator[Step, None, float]:
         """Acquire a worker for a request, and return the time of the acquisition.
 
-        With ``waits_already``, the request does not count as waiting, because its batch already does.
+        If ``waits_already`` is set, the request is not counted as waiting, because its batch is already counted.
         """
         self._counters.service_requests += 1
         if not self._is_full():
@@ -135,7 +135,7 @@ class Server:
         return signal.time_ms
 
     def leave(self, began_ms: float, now_ms: float) -> None:
-        """Release the worker to the request that has waited longest. If no request waits, the worker is free."""
+        """Pass the worker on to the request that has waited longest, or mark it as free if no request waits."""
         self._counters.service_busy_ms += now_ms - began_ms
         if self._queue:
             self._queue.popleft().wake()
@@ -153,7 +153,7 @@ class Server:
         return signal.time_ms
 
     def unlock(self, tables: Collection[int]) -> None:
-        """Release the locks of the tables to waiting commits, in order of arrival."""
+        """Release the locks of the tables, and pass them on to waiting commits in order of arrival."""
         self._locked.difference_update(tables)
         left = []
         for wanted, signal in self._lock_queue:
@@ -172,7 +172,7 @@ class Server:
         """End the service of a commit.
 
         Returns:
-            The number of commits in service to other tables. A commit to several tables counts once for each table.
+            Number of commits to other tables that are in service. A commit to several tables is counted once for each table.
         """
         self._committing.subtract(tables)
         return self._committing.total() - sum(self._committing[table_id] for table_id in tables)
@@ -195,7 +195,7 @@ class Server:
         return batch
 
     def end_batch(self, table: int, batch: list[Member]) -> None:
-        """Respond to the other commits of the batch, and let the first waiting commit lead the next batch."""
+        """Respond to the other commits of the batch, and make the first waiting commit the leader of the next batch."""
         for member in batch[1:]:
             member.signal.wake()
         waiting = self._batches[table]

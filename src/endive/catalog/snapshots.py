@@ -25,21 +25,21 @@ class TableMetadata:
     files: TableFiles | None = None
     """Snapshots and manifests of the table, if the catalog tracks them."""
     ref: int = field(default=0, compare=False)
-    """Number of commits that moved the main branch. Expiries of snapshots do not move it."""
+    """Number of commits that moved the main branch. Expiring snapshots does not move it."""
 
     def with_version(self, new_version: int) -> TableMetadata:
-        """Return the table at another version."""
+        """Return a copy of the table with a new version."""
         return replace(self, version=new_version)
 
     def with_partition_version(self, partition_id: int, new_version: int) -> TableMetadata:
-        """Return the table with another version of one partition."""
+        """Return a copy of the table with a new version of one partition."""
         versions = self.partition_versions
         return replace(self, partition_versions=(*versions[:partition_id], new_version, *versions[partition_id + 1 :]))
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogSnapshot:
-    """State of the catalog at one time, as a transaction reads it.
+    """State of the catalog at one time, as read by a transaction.
 
     ``seq`` is the number of commits to the table group that was read. Tables are immutable and shared with the catalog, so a
     snapshot copies nothing.
@@ -57,7 +57,7 @@ class CatalogSnapshot:
 
 
 class TableHandles:
-    """Table state that a writer has cached from its last load or commit.
+    """Table state that a writer keeps from its last load or commit.
 
     The cached state is the state of the catalog service when the server sends the response.
     """
@@ -66,11 +66,11 @@ class TableHandles:
         self._states: dict[int, CatalogSnapshot] = {}
 
     def keep(self, tables: Iterable[int], snapshot: CatalogSnapshot) -> None:
-        """Cache the state of the tables in a snapshot."""
+        """Cache the state of some tables from a snapshot."""
         self._states.update(dict.fromkeys(tables, snapshot))
 
     def snapshot_of(self, tables: Collection[int]) -> CatalogSnapshot | None:
-        """Return the cached state of the tables, or None if a table is not cached."""
+        """Return the cached state of the tables, or None if the state of a table is not cached."""
         if not self._states.keys() >= set(tables):
             return None
         states = [self._states[table_id] for table_id in tables]
@@ -109,11 +109,11 @@ class IntentionRecord:
     expected_offset: int | None = None
     """End offset of the log that the transaction last read, or None for the current end."""
     refs: Mapping[int, int] | None = None
-    """Number of moves of the main branch of each table when it was read. If None, ``tables_written`` determines the numbers."""
+    """Value of ``TableMetadata.ref`` of each table when it was read. If None, ``tables_written`` determines the values."""
     moves_ref: bool = True
-    """True if the commit moves the main branches of its tables. An expiry of snapshots does not move them."""
+    """True if the commit moves the main branches of its tables. Expiring snapshots does not move them."""
     rebasable: bool = False
-    """True if the server can apply the commit to another state without the client. This is true of appends."""
+    """True if the server can apply the commit to a newer state without the client, as is the case for appends."""
     applied: bool = False
     """True if a commit with the same idempotency key has already taken effect."""
 
@@ -140,4 +140,4 @@ class CatalogCounters:
     service_busy_ms: float = 0.0
     service_waited_ms: float = 0.0
     metadata_limit_reached_ms: float = 0.0
-    """Time at which a commit first failed because its table metadata was too large; 0 if this never happened."""
+    """Time at which a commit first failed because its table metadata was too large; 0 if no commit did."""

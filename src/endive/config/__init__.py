@@ -1,4 +1,4 @@
-"""Configuration: read and validate TOML files, and build simulations from them."""
+"""Read and validate configuration files (TOML), and build simulations from them."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from endive.runs.identity import compute_experiment_hash
 
 PROVIDER_PROFILES = builtin_profiles()
-"""Built-in latency profiles of the default version, by name."""
+"""Latency profiles of the default built-in profile set, by name."""
 
 __all__ = [
     "PROVIDER_PROFILES",
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import ``compute_experiment_hash`` on first use; its module imports this package."""
+    """Import ``compute_experiment_hash`` on first use, because its module imports this package."""
     if name == "compute_experiment_hash":
         from endive.runs.identity import compute_experiment_hash
 

@@ -1,4 +1,4 @@
-"""Arrival keys of a class, the arrival processes that they describe, and traces of submissions in Parquet or CSV files."""
+"""Define the arrival keys of a class, build the arrival processes that they describe, and read traces of submissions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Periodic(Section):
 
 
 class Closed(Section):
-    """Closed loop: each client thinks, submits a transaction, and waits for its end."""
+    """Closed loop: each client thinks, submits a transaction, and waits until the transaction ends."""
 
     clients: Writers = Field(description="Number of clients.")
     think_time: Interval = Field(
@@ -117,7 +117,7 @@ class ArrivalKeys(Section):
 
 
 def build_arrivals(keys: ArrivalKeys) -> Arrivals:
-    """Return the arrival process that checked keys describe."""
+    """Return the arrival process that the keys describe."""
     if keys.rate is not None:
         return processes.OpenArrivals(ExponentialLatency(1000.0 / keys.rate))
     if keys.periodic is not None:
@@ -135,7 +135,7 @@ def build_arrivals(keys: ArrivalKeys) -> Arrivals:
 
 
 def scale_arrivals(section: Mapping[str, Any], factor: float) -> dict[str, Any]:
-    """Return the keys that set the load of a class, by dotted key, with their values at ``factor`` times the load."""
+    """Return the values at ``factor`` times the load of all keys that set the load of a class, by dotted key."""
     kind = kind_of(section)
     changes: dict[str, Any] = {}
     for number in kind.numbers if kind is not None else ():
@@ -174,7 +174,7 @@ _NUMBER = re.compile(r"-?[0-9.]+(e[+-]?[0-9]+)?")
 
 
 class TraceError(ValueError):
-    """Invalid trace; the message names the row and the allowed values."""
+    """Raised if a trace is invalid. The message names the row and the allowed values."""
 
 
 def read_trace(path: Path) -> tuple[Submission, ...]:

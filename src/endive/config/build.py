@@ -1,4 +1,4 @@
-"""Building of simulations from checked documents."""
+"""Build simulations from checked documents."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def load_simulation_config(
 
     Args:
         config_path: Configuration file.
-        seed_override: Seed instead of that of the file.
+        seed_override: Seed to use instead of the one in the file.
         overrides: Dotted keys to set before the file is checked, such as ``{"transaction.retry": 4}``.
 
     Raises:
@@ -149,7 +149,7 @@ def _catalog(
     kind = catalog_kind(catalog, held)
     protocol = next((cls.protocol for cls in resolve_classes(document) if cls.protocol is not None), None)
     if protocol is not None and protocol.commit_point == "put_if_absent":
-        held = replace(held, object_writes_per_s=None)  # each commit writes another object
+        held = replace(held, object_writes_per_s=None)  # each commit writes a new object
     store = own if own is not None and catalog.provider is None else ProfiledProvider(held, Stream(0))
     tables = len(partitions)
     model = _table_model(document)
@@ -179,7 +179,7 @@ def _catalog(
 
 
 def _table_model(document: Document) -> TableModel | None:
-    """Return the initial state of tables, if a commit path depends on it. Files of a protocol take the place of manifests."""
+    """Return the initial state of tables, or None if no commit path depends on it. For protocols, data files replace manifests."""
     if not follows_iceberg(document):
         return None
     files = {"manifests": document.table.files} if _follows_protocol(document) else {}
@@ -191,7 +191,7 @@ def _follows_protocol(document: Document) -> bool:
 
 
 def _service(catalog: CatalogSection) -> ServiceSettings:
-    """Return the settings of a service."""
+    """Return the settings of a catalog service."""
     keys = [each.name for each in fields(ServiceSettings) if getattr(catalog, each.name, None) is not None]
     given: dict[str, Any] = {key: getattr(catalog, key) for key in keys}
     given |= {key: value.to_distribution() for key, value in given.items() if isinstance(value, Latency)}
@@ -237,7 +237,7 @@ def _class(resolved: ResolvedClass, document: Document) -> WorkloadClass:
 
 
 def _own(value: Value, inherited: Value) -> Value | None:
-    """Return the value of a class, or None if it is that of the run, so that a change for the run also applies to it."""
+    """Return the value of a class, or None if it equals the value of the run, so that changing the run also changes the class."""
     return None if value == inherited else value
 
 
@@ -279,7 +279,7 @@ def _policy(settings: Transactions, document: Document) -> CommitPolicy:
 
 
 def _inlines_metadata(catalog: CatalogSection) -> bool:
-    """Return whether the catalog stores table metadata, on commit paths that do not always write metadata.json."""
+    """Return whether the catalog stores table metadata; applies to commit paths that do not always write metadata.json."""
     return catalog.writes_metadata if catalog.type == "service" else catalog.table_metadata_inlined
 
 
@@ -301,7 +301,7 @@ def _client_time(given: float | Runtime | None) -> QuantileDistribution | None:
 def _manifest_count(counts: ManifestCounts) -> ManifestCount:
     shape: QuantileDistribution
     if counts.distribution == "uniform":
-        shape = distributions.UniformLatency(counts.min - 0.5, counts.max + 0.5)  # each whole number has the same probability
+        shape = distributions.UniformLatency(counts.min - 0.5, counts.max + 0.5)  # gives each whole number the same probability
     elif counts.distribution == "fixed":
         shape = FixedLatency(counts.mean or 0.0)
     else:

@@ -1,4 +1,4 @@
-"""Checks across keys, which the schema cannot express."""
+"""Check relations between keys, which the schema cannot express."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def cross_checks(document: Document, broken: Collection[str] = ()) -> list[Probl
     """Return the problems of keys that contradict each other.
 
     Args:
-        document: a document in which every key is valid by itself.
-        broken: names of invalid sections; checks that read them are skipped.
+        document: Document in which every key is valid by itself.
+        broken: Names of invalid sections. Checks that read these sections are skipped.
     """
     problems: list[Problem] = []
     for check, sections in _CHECKS:
@@ -52,7 +52,7 @@ def cross_checks(document: Document, broken: Collection[str] = ()) -> list[Probl
 
 
 def _useless_keys(name: str, section: Section, keys: Collection[str], message: str) -> Iterator[Problem]:
-    """Report the given keys of a section, with the same message for each."""
+    """Report the given keys of a section if they are set, each with the same message."""
     for key in sorted(section.changed_keys.intersection(keys)):
         yield Problem(f"{name}.{key}", message, getattr(section, key))
 
@@ -76,7 +76,7 @@ def _memory(document: Document) -> Iterator[Problem]:
 
 
 _BYTES_PER_TABLE, _BYTES_PER_PARTITION = 700, 40
-"""Measured memory of the reference engine, which needs more than the compiled one."""
+"""Measured memory of the reference engine, in bytes. The compiled engine needs less."""
 
 
 def _topology(document: Document) -> Iterator[Problem]:
@@ -102,7 +102,7 @@ def _catalog_effects(document: Document) -> Iterator[Problem]:
 
 
 def _settings_of_other_kinds(catalog: CatalogSection, kinds: Sequence[CatalogKind]) -> Iterator[Problem]:
-    """Check for keys that none of these kinds uses."""
+    """Check for keys that no catalog of these kinds uses."""
     used = {key for kind in kinds for key in kind.settings}
     for key in sorted((CATALOG_SETTINGS - used) & catalog.changed_keys):
         owners = " or ".join(f'"{name}"' for name, kind in CATALOG_KINDS.items() if key in kind.settings)
@@ -177,7 +177,7 @@ def _transaction_effects(document: Document) -> Iterator[Problem]:
 
 
 def _workload_effects(document: Document) -> Iterator[Problem]:
-    """Check for keys of ``[transaction]`` that no class of ``[workload]`` inherits, and for reserved class names."""
+    """Check for keys of ``[transaction]`` that no class in ``[workload]`` inherits, and for reserved class names."""
     if ALL_CLASSES in document.workload:
         yield Problem(f"workload.{ALL_CLASSES}", "is reserved for the totals of all classes; choose another name")
     transaction, classes = document.transaction, document.workload.values()
@@ -222,7 +222,7 @@ def _storage_effects(document: Document) -> Iterator[Problem]:
 
 
 def _metadata(document: Document) -> Iterator[Problem]:
-    """Check for ``table_metadata_inlined`` where it does not decide who writes table metadata."""
+    """Check for ``table_metadata_inlined`` if the key does not determine who writes table metadata."""
     catalog = document.catalog
     if "table_metadata_inlined" not in catalog.changed_keys:
         return
@@ -301,4 +301,4 @@ _CHECKS: tuple[tuple[Check, set[str]], ...] = (
     (_providers, {"storage", "catalog"}),
     (_manifest_lists, {"storage", "transaction"}),
 )
-"""Checks, each with the sections that it reads."""
+"""Checks, each with the names of the sections that it reads."""

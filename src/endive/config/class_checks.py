@@ -1,4 +1,4 @@
-"""Checks of classes: arrivals, tables, retries, commit paths, protocols and committers."""
+"""Check workload classes: arrivals, tables, retries, commit paths, protocols and committers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from endive.workload.classes import group_sizes
 
 
 def check_classes(document: Document) -> Iterator[Problem]:
-    """Check the arrivals of classes, the tables that they use, and keys without effect."""
+    """Check the arrivals and tables of classes, and check for keys without effect."""
     for resolved in resolve_classes(document):
         yield from _check_arrivals(resolved)
         yield from _useless(resolved, resolved.settings)
@@ -41,7 +41,7 @@ def check_submissions(document: Document) -> Iterator[Problem]:
 
 
 def _check_arrivals(cls: ResolvedClass) -> Iterator[Problem]:
-    """Check that a class has arrivals, and that their intervals are not all 0."""
+    """Check that a class has arrivals, and that not all intervals between them are 0."""
     key, intervals = cls.key(INTER_ARRIVAL.key), cls.arrivals.inter_arrival
     if cls.arrivals.kind is None:
         yield Problem(key, "is missing; set it or another key for arrivals, such as rate")
@@ -107,7 +107,7 @@ _REPLACED = {
     "table": ("tables", "tables_per_txn", "table_selection"),
     "partitions": ("partitions_per_txn", "partition_selection", "partition_range"),
 }
-"""Columns of a trace, and the keys that they override if every row has a value."""
+"""Columns of a trace, and the keys that each column overrides if every row has a value."""
 
 
 def _check_replaced_keys(cls: ResolvedClass, submissions: tuple[Submission, ...]) -> Iterator[Problem]:
@@ -118,7 +118,7 @@ def _check_replaced_keys(cls: ResolvedClass, submissions: tuple[Submission, ...]
 
 
 def check_committers(document: Document) -> Iterator[Problem]:
-    """Check committers, and keys that have no effect together with one."""
+    """Check the settings of committers, and check for keys that have no effect with a committer."""
     classes = resolve_classes(document)
     for cls in classes:
         if cls.committer is not None:
@@ -144,7 +144,7 @@ def _check_committer(cls: ResolvedClass, section: CommitterSection, document: Do
 
 
 def _check_round(cls: ResolvedClass, section: CommitterSection) -> Iterator[Problem]:
-    """Check the keys of rounds, which end when all writers have delivered."""
+    """Check the keys of committer rounds."""
     if section.round == "queue":
         if section.timeout_ms is not None:
             yield Problem(cls.key("committer.timeout_ms"), 'has no effect without round = "all_writers"', section.timeout_ms)
@@ -161,7 +161,7 @@ def _check_round(cls: ResolvedClass, section: CommitterSection) -> Iterator[Prob
 
 
 def _check_committed_trace(cls: ResolvedClass, path: str) -> Iterator[Problem]:
-    """Check that a trace has only times and runtimes: the class determines what its committer commits."""
+    """Check that a trace contains only times and runtimes, because the class determines what its committer commits."""
     try:
         submissions = read_trace(Path(path))
     except (TraceError, OSError):
@@ -182,7 +182,7 @@ _FILES = ("overwrite_by", "delete_files", "manifests_hit", "manifests_missed", "
 
 
 def check_commit_paths(document: Document) -> Iterator[Problem]:
-    """Check for keys and operations that a commit path does not support."""
+    """Check for keys and operations that the commit path of a class does not support."""
     if not follows_iceberg(document) and document.table.changed_keys:
         yield Problem(
             "table", f"has no effect with commit_path = {DEFAULT_PATH.name!r}; set commit_path, for example to {ICEBERG.name!r}"
@@ -241,7 +241,7 @@ def _jobs(cls: ResolvedClass) -> Iterator[Problem]:
 
 
 def check_handles(document: Document) -> Iterator[Problem]:
-    """Check for cached table handles that save no request."""
+    """Check for cached table handles that do not save any requests."""
     catalog = document.catalog
     on_service = catalog.type == "service"
     inlined = catalog.writes_metadata if on_service else catalog.table_metadata_inlined
@@ -286,7 +286,7 @@ def _access(cls: ResolvedClass, document: Document) -> Iterator[Problem]:
 
 
 def _within_groups(cls: ResolvedClass, document: Document) -> Iterator[Problem]:
-    """Check that the largest group has enough tables: a transaction never spans groups."""
+    """Check that the largest table group has enough tables, because a transaction never spans groups."""
     catalog, wanted = document.catalog, cls.settings.tables_per_txn
     if not 1 < catalog.pointers <= catalog.num_tables or spans_groups(document):
         return
@@ -300,7 +300,7 @@ def _within_groups(cls: ResolvedClass, document: Document) -> Iterator[Problem]:
 
 
 def _useless_waits(cls: ResolvedClass, settings: Transactions) -> Iterator[Problem]:
-    """Check for keys that the kind of backoff does not use. Iceberg's defaults for them are accepted."""
+    """Check for keys that the kind of backoff does not use. Such keys may have Iceberg's default values."""
     backoff = settings.retry_backoff
     if settings.retry_policy is None:
         for key in sorted(UNUSED_BY_KIND.get(backoff.kind, frozenset()) & backoff.changed_keys):
@@ -308,7 +308,7 @@ def _useless_waits(cls: ResolvedClass, settings: Transactions) -> Iterator[Probl
 
 
 def check_retry_after(document: Document) -> Iterator[Problem]:
-    """Check that ``retry_after`` is used with a service."""
+    """Check that ``retry_after`` is used only with a catalog service."""
     for cls in resolve_classes(document):
         if cls.settings.retry_backoff.kind == "retry_after" and document.catalog.type != "service":
             message = 'needs catalog.type = "service", which sends Retry-After (catalog.retry_after_ms)'
@@ -336,7 +336,7 @@ _SERVICE_KEYS = ("writes_metadata", "transfer_ms_per_mib", "metadata_limit_bytes
 
 
 def check_protocols(document: Document) -> Iterator[Problem]:
-    """Check that classes follow protocols that fit together, and keys that contradict a protocol."""
+    """Check that the protocols of the classes are compatible, and that no key contradicts a protocol."""
     classes = resolve_classes(document)
     following = [(cls, cls.protocol) for cls in classes if cls.protocol is not None]
     if not following:

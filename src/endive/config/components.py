@@ -1,12 +1,12 @@
-"""Custom components of a configuration: an object store, a catalog or a transaction, named by file and class.
+"""Load the custom components of a configuration: object stores, catalogs and transactions, given by file and class.
 
 [parts.catalog]
 code = "queue_catalog.py:QueueCatalog"      # or "queue_catalog:QueueCatalog"; relative to this file
 options = { service_ms = 50.0 }             # arguments of the class
 
-Reading a configuration reads the source of the file into the document. It is copied to Spark workers and to the results, and its
-hash is part of the identity of the experiment. The code runs only when a simulation is built, and only after ``allow_code``,
-because it has all permissions of the user. Modules that it imports must be installed where it runs.
+Reading a configuration also reads the source code of its components. The source code is copied to Spark workers and to the results,
+and its hash is part of the identity of the experiment. The code runs only when a simulation is built, and only after
+``allow_code``, because it runs with the permissions of the user. Modules that the code imports must be installed where it runs.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from endive.storage import StorageProvider
 from endive.transaction import OPERATIONS, Transaction
 
 KINDS: Mapping[str, type] = {"provider": StorageProvider, "catalog": Catalog, "transaction": Transaction}
-"""Base class of the component by key of ``[parts]``."""
+"""Base class of each component, by key of ``[parts]``."""
 MOST_BYTES = 2**20
 ASKED = "loads custom code, which runs with your permissions. Use --allow-code to allow it."
-"""Message for code that the user has not permitted."""
+"""Error message for code that the user has not permitted."""
 _SOURCE = "configuration"
 
 
 class _Permission:
-    """Permission of the user to run code of configurations in this process."""
+    """The user's permission to run code from configurations in this process."""
 
     granted = False
 
 
 def allow_code(allowed: bool = True) -> None:
-    """Permit or forbid code of configurations in this process. Permission must come from the user."""
+    """Permit or forbid running code from configurations in this process. Only the user may give this permission."""
     _Permission.granted = allowed
 
 
 def code_is_allowed() -> bool:
-    """Return whether code of configurations may run in this process."""
+    """Return whether code from configurations may run in this process."""
     return _Permission.granted
 
 
@@ -60,7 +60,7 @@ def code_path(code: str, directory: Path) -> tuple[Path, str]:
 
 
 def add_sources(tree: dict[str, Any], directory: Path) -> list[Problem]:
-    """Add the source of each custom component to the tree, without running it; return the problems."""
+    """Add the source code of each custom component to the tree without running it, and return the problems."""
     parts = tree.get("parts")
     problems = []
     for kind, part in parts.items() if isinstance(parts, dict) else ():
@@ -83,7 +83,7 @@ def add_sources(tree: dict[str, Any], directory: Path) -> list[Problem]:
 
 
 def components_identity(document: Document) -> dict[str, Any]:
-    """Return the part of the identity of an experiment that describes custom components: class, options and hash of the source."""
+    """Return what identifies the custom components of an experiment: class, options, and hash of the source code."""
     return {
         kind: {
             "code": part.code.rpartition(":")[2],
@@ -101,7 +101,7 @@ def custom_components(document: Document) -> dict[str, ComponentSection]:
 
 
 def load_class(kind: str, part: ComponentSection) -> type[Any]:
-    """Run the code of a custom component and return its class.
+    """Run the code of a custom component, and return its class.
 
     Raises:
         ConfigError: If code is not permitted, or the class does not exist or has the wrong base class.
@@ -113,10 +113,10 @@ def load_class(kind: str, part: ComponentSection) -> type[Any]:
 
 @cache
 def _loaded(kind: str, code: str, source: str) -> type[Any]:
-    """Run code once per process, and return its class."""
+    """Run the code of a component once per process, and return the component's class."""
     wanted, name = KINDS[kind], code.rpartition(":")[2]
     module = types.ModuleType(f"endive_part_{hashlib.sha256(source.encode()).hexdigest()[:12]}")
-    sys.modules[module.__name__] = module  # where dataclasses resolve their annotations
+    sys.modules[module.__name__] = module  # dataclasses resolve their annotations in this module
     filename = f"<{code}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     try:
@@ -139,7 +139,7 @@ def _refused(kind: str, message: str, code: str) -> ConfigError:
 
 
 def make_component(kind: str, part: ComponentSection, offered: Mapping[str, Any]) -> Any:
-    """Create a custom component with its options and those ``offered`` arguments that its class has parameters for.
+    """Create a custom component with its options and with the ``offered`` arguments that its class accepts.
 
     Raises:
         ConfigError: If the class cannot be created with these arguments.

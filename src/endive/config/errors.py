@@ -1,4 +1,4 @@
-"""Problems of a configuration: the key as in the file, the allowed values, and the nearest spelling."""
+"""Describe problems of a configuration: the key as in the file, the allowed values, and the nearest spelling."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from endive.input_files import in_short, state
 
 @dataclass(frozen=True)
 class Problem:
-    """Problem of a configuration. ``key`` is dotted; ``value`` is the value in the file, None if not shown."""
+    """Problem of a configuration. ``key`` is dotted. ``value`` is the value in the file, or None if it is not printed."""
 
     key: str
     message: str
@@ -31,7 +31,7 @@ class Problem:
 
 
 class ConfigError(ValueError):
-    """Invalid configuration, with all its problems.
+    """Raised if a configuration is invalid. ``problems`` lists every problem.
 
     Example:
         ```python
@@ -50,7 +50,7 @@ class ConfigError(ValueError):
         super().__init__("\n".join(lines))
 
     def __reduce__(self) -> tuple[type[ConfigError], tuple[str, tuple[Problem, ...]]]:
-        """Pickle the problems with the message."""
+        """Pickle the problems together with the message."""
         return type(self), (self.source, self.problems)
 
 
@@ -70,15 +70,15 @@ def closest(word: str, known: Iterable[str]) -> str:
 
 Tree = dict[str, Any]
 _PLAIN = {"int_type", "float_type", "string_type", "list_type", "bool_type"}
-"""Error types of branches of a union that do not accept a table."""
+"""Error types of the branches of a union that do not accept a table."""
 _MOST_REPORTED = 200
-"""Maximum number of reported errors, each of which is compared with the others and with the allowed values."""
+"""Maximum number of reported errors, because each error is compared with all others and with the allowed values."""
 
 
 def problems_of(error: ValidationError, tree: Tree, model: type[BaseModel], aliases: Sequence[str] = ()) -> list[Problem]:
-    """Return the problems of a tree that was validated against a model, one per key.
+    """Return the problems that validation of a tree found, one per key.
 
-    ``aliases`` are accepted dotted keys in addition to those of the model, for hints at misspelled keys.
+    ``aliases`` are dotted keys that are accepted in addition to those of the model; they appear in hints for misspelled keys.
     """
     found = error.errors()
     items = found[:_MOST_REPORTED]
@@ -108,7 +108,7 @@ def _problem(item: Any, tree: Tree, model: type[BaseModel], aliases: Sequence[st
 
 
 def _in_file(location: Sequence[str | int], tree: Tree, kind: str) -> list[str | int]:
-    """Return the parts of a location that are keys of the file, without pydantic's branches of unions."""
+    """Return the parts of a location that are keys in the file, without the union branches that pydantic adds."""
     found: list[str | int] = []
     node: Any = tree
     for part in location:
@@ -129,7 +129,7 @@ def _of_other_branch(item: Any, items: Sequence[Any]) -> bool:
 
 
 def _keys_beside(location: Sequence[str | int], model: type[BaseModel], aliases: Sequence[str]) -> list[str]:
-    """Return the keys that are allowed at the level of the last part of a location."""
+    """Return the keys that are allowed at the level of a location's last part."""
     annotations: list[Any] = [model]
     for part in location[:-1]:
         annotations = [below for annotation in annotations for below in _below(annotation, str(part))]
@@ -140,7 +140,7 @@ def _keys_beside(location: Sequence[str | int], model: type[BaseModel], aliases:
 
 
 def _below(annotation: Any, name: str) -> Iterator[Any]:
-    """Yield the annotations below a key: that of a field of a section, or of the members of a table or list."""
+    """Yield the annotations below a key: that of a field of a section, or those of the members of a table or list."""
     for branch in _branches(annotation):
         if _is_section(branch):
             yield from (branch.model_fields[field].annotation for field, key in _fields(branch) if name in (field, key))
@@ -163,13 +163,13 @@ def _is_section(annotation: Any) -> bool:
 
 
 def _fields(section: type[BaseModel]) -> Iterator[tuple[str, str]]:
-    """Yield the fields of a section with their keys in a file."""
+    """Yield the fields of a section, each with its key in a file."""
     for name, field in section.model_fields.items():
         yield name, field.alias or name
 
 
 def _each_key_once(problems: Sequence[Problem]) -> list[Problem]:
-    """Merge the problems of one key, since each branch of a union reports the same value."""
+    """Merge the problems of each key, because every branch of a union reports the same value."""
     by_key: dict[str, Problem] = {}
     for problem in problems:
         first = by_key.setdefault(problem.key, problem)

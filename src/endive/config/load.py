@@ -1,4 +1,4 @@
-"""Configuration files: read them, translate aliases of keys, fill in what protocols set, and report all problems at once."""
+"""Read configuration files: translate aliases of keys, fill in defaults of protocols, and report all problems at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from endive.workload.arrivals import TRACE
 
 
 def read_toml(path: Path) -> Tree:
-    """Return the content of a TOML file. Raises ConfigError if it is not readable."""
+    """Return the content of a TOML file. Raises ConfigError if the file is not readable."""
     try:
         return input_files.read_toml(path)
     except UnreadableError as error:
@@ -30,13 +30,13 @@ def read_toml(path: Path) -> Tree:
 
 
 def load_document(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Document:
-    """Load and check a configuration file, with dotted keys overridden."""
+    """Load and check a configuration file, with some dotted keys overridden."""
     path = Path(path)
     return check_document(read_toml(path), str(path), path.parent, overrides)
 
 
 def check_document(tree: Tree, source: str, directory: Path = Path(), overrides: Mapping[str, Any] | None = None) -> Document:
-    """Check the content of a configuration file. Paths in it are relative to ``directory``."""
+    """Check the content of a configuration file, and return the document. Paths in the file are relative to ``directory``."""
     studies = [name for name in STUDIES if name in tree]
     if studies and "simulation" not in tree:
         name = studies[0]
@@ -73,7 +73,7 @@ def check_document(tree: Tree, source: str, directory: Path = Path(), overrides:
 
 
 STUDIES = ("sweep", "frontier")
-"""Tables that mark a file as a study, named like the command that runs it."""
+"""Tables that mark a file as a study. Each has the name of the command that runs the study."""
 
 
 def with_override(tree: Tree, source: str, key: str, value: Any) -> Tree:
@@ -89,7 +89,7 @@ def with_override(tree: Tree, source: str, key: str, value: Any) -> Tree:
 
 
 def _sound_part(tree: Tree, broken: set[str]) -> Document:
-    """Return a document of the valid sections; the others have their defaults."""
+    """Return a document that contains the valid sections, and defaults for all others."""
     sections = {
         name: TypeAdapter[Any](cast(Any, field.annotation)).validate_python(tree[name])
         for name, field in Document.model_fields.items()
@@ -99,7 +99,7 @@ def _sound_part(tree: Tree, broken: set[str]) -> Document:
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:
-    """Parse ``key=value`` of the command line; a value that is not TOML is a string."""
+    """Parse ``key=value`` from the command line. A value that is not TOML is a string."""
     key, equals, value = text.partition("=")
     key = key.strip()
     if not equals or not key:
@@ -127,7 +127,7 @@ ALIASES: dict[str, str] = {
     "transaction.ntable.zipf": "transaction.tables_per_txn.zipf",
     "transaction.seltbl.zipf": "transaction.table_selection.alpha",
 }
-"""Key of the schema by alias."""
+"""Keys of the schema by alias."""
 
 _MANIFEST = {
     "commit.manifest.min-count-to-merge": "min_count_to_merge",
@@ -142,7 +142,7 @@ _PROPERTIES = {
     **{old: ("transaction", new) for old, new in {**ICEBERG_RETRY_PROPERTIES, **EXPIRY_PROPERTIES}.items()},
     **{old: ("table", new) for old, new in _MANIFEST.items()},
 }
-"""Section and key of the same meaning by Iceberg table property."""
+"""Section and key that correspond to each Iceberg table property."""
 _TIMES = {"every": "every_ms", "start": "start_ms", "end": "end_ms"}
 _OF_CLASSES = {**ICEBERG_RETRY_PROPERTIES, **EXPIRY_PROPERTIES, **_TIMES}
 ALIASES |= {f"{section}.{old}": f"{section}.{new}" for old, (section, new) in _PROPERTIES.items()}
@@ -160,11 +160,11 @@ _OLD_SECTIONS = {
     "transaction.ntable": ("zipf",),
     "transaction.seltbl": ("zipf",),
 }
-"""Sections that exist only as aliases, and their keys."""
+"""Keys of the sections that exist only as aliases."""
 
 
 def canonical(document: Tree) -> tuple[Tree, dict[str, str], list[Problem]]:
-    """Translate aliases; return the document, the alias of each translated key, and the problems of aliases."""
+    """Translate aliases. Return the document, the alias of each translated key, and the problems of aliases."""
     document = _copy(document)
     problems = _check_old_sections(document)
     spelling: dict[str, str] = {}
@@ -206,7 +206,7 @@ def canonical(document: Tree) -> tuple[Tree, dict[str, str], list[Problem]]:
 
 
 def _class_aliases(document: Tree) -> list[tuple[str, str]]:
-    """Return the aliases of the keys of classes: Iceberg's table properties for retries, and times without their unit."""
+    """Return the aliases of class keys: Iceberg's table properties for retries, and names of times without the unit."""
     names = _class_names(document)
     return [(f"workload.{name}.{old}", f"workload.{name}.{new}") for name in names for old, new in _OF_CLASSES.items()]
 
@@ -226,7 +226,7 @@ def _spellings(aliases: Mapping[str, str], meaning: str) -> list[str]:
 
 
 def fill_defaults(section: Tree, defaults: Tree) -> None:
-    """Fill in the defaults of unset keys, including those in nested tables."""
+    """Fill in the defaults of keys that are not set, including those in nested tables."""
     for key, value in defaults.items():
         if isinstance(value, dict) and isinstance(section.get(key), dict):
             fill_defaults(section[key], value)
@@ -235,7 +235,7 @@ def fill_defaults(section: Tree, defaults: Tree) -> None:
 
 
 def override(document: Tree, key: str, value: Any) -> Tree:
-    """Return the document with a dotted key set and its aliases removed, as ``--set`` and sweeps do.
+    """Return the document with a dotted key set and its aliases removed. ``--set`` and sweeps use this function.
 
     An Iceberg table property (``commit.retry.num-retries``) applies to all classes and overrides their settings.
 
@@ -268,7 +268,7 @@ def override(document: Tree, key: str, value: Any) -> Tree:
 
 
 class UnknownClassError(KeyError):
-    """A key of a workload class that does not exist: classes can be created in files only."""
+    """Raised for a key of a workload class that does not exist, because only files can create classes."""
 
     def __init__(self, name: str, known: tuple[str, ...]) -> None:
         super().__init__(name)
@@ -277,7 +277,7 @@ class UnknownClassError(KeyError):
 
 
 def _check_old_sections(document: Tree) -> list[Problem]:
-    """Report and remove unknown sections and unknown keys of sections."""
+    """Report and remove unknown keys of the sections that exist only as aliases."""
     problems: list[Problem] = []
     for section, keys in _OLD_SECTIONS.items():
         table = value_at(document, section)
@@ -300,7 +300,7 @@ def _copy(value: Any) -> Any:
 
 
 def value_at(document: Tree, key: str) -> Any:
-    """Return the value of a dotted key, or None."""
+    """Return the value of a dotted key, or None if it is not set."""
     node: Any = document
     for part in key.split("."):
         if not isinstance(node, dict) or part not in node:
@@ -321,7 +321,7 @@ def _put(document: Tree, key: str, value: Any) -> bool:
 
 
 def _remove(document: Tree, key: str) -> None:
-    """Remove a key, and the tables that become empty."""
+    """Remove a key, and the tables that are empty without it."""
     first, _, rest = key.partition(".")
     if rest:
         _remove(document[first], rest)
@@ -330,7 +330,7 @@ def _remove(document: Tree, key: str) -> None:
 
 
 def resolve_protocols(tree: Tree, directory: Path) -> list[Problem]:
-    """Make the paths of protocol files absolute and fill in the defaults that protocols set; return the problems of the files."""
+    """Make the paths of protocol files absolute, fill in the defaults of protocols, and return the problems of the files."""
     problems: list[Problem] = []
     transaction = tree.get("transaction")
     shared = transaction if isinstance(transaction, dict) else {}

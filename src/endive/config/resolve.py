@@ -1,4 +1,4 @@
-"""Facts that follow from a checked document: classes with all their settings, tables, protocols and latency profiles."""
+"""Derive facts from a checked document: classes with all their settings, tables, protocols and latency profiles."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _OWN_ONLY = {*ArrivalKeys.model_fields, "committer", "operation", "tables", "par
 
 @dataclass(frozen=True)
 class ResolvedClass:
-    """Class with all its settings. ``own`` is its section, or None for the single class that ``[transaction]`` describes."""
+    """Class with all its settings. ``own`` is the section of the class, or None for the single class of ``[transaction]``."""
 
     name: str
     own: ClassSection | None
@@ -53,7 +53,7 @@ class ResolvedClass:
 
     @property
     def committer(self) -> CommitterSection | None:
-        """Committer of the class, if it has one."""
+        """Committer of the class, or None."""
         return None if self.own is None else self.own.committer
 
     @property
@@ -63,7 +63,7 @@ class ResolvedClass:
 
     @property
     def protocol(self) -> Protocol | None:
-        """Protocol that the class follows instead of a built-in commit path."""
+        """Protocol that the class follows, or None if it follows a built-in commit path."""
         return find_protocol(self.settings.commit_path)
 
     @property
@@ -83,12 +83,12 @@ class ResolvedClass:
 
 
 def find_protocol(commit_path: str) -> Protocol | None:
-    """Return the protocol that ``commit_path`` names, or None for a built-in commit path."""
+    """Return the protocol that a value of ``commit_path`` selects, or None for a built-in commit path."""
     return reader.find_protocol(commit_path).protocol if reader.is_protocol(commit_path) else None
 
 
 def find_path(commit_path: str) -> CommitPath:
-    """Return the built-in commit path or the path of the protocol that ``commit_path`` names."""
+    """Return the built-in commit path, or the commit path of the protocol, that a value of ``commit_path`` selects."""
     protocol = find_protocol(commit_path)
     return COMMIT_PATHS[commit_path] if protocol is None else protocol_path(protocol)
 
@@ -131,7 +131,7 @@ def partitions_per_table(document: Document) -> tuple[int, ...]:
 
 
 def spans_groups(document: Document) -> bool:
-    """Return whether a transaction may span tables with separate commit pointers: Iceberg's REST catalogs commit atomically."""
+    """Return whether a transaction can span tables with separate commit pointers, as Iceberg's REST catalogs allow."""
     catalog = document.catalog
     follows_protocol = any(cls.protocol is not None for cls in resolve_classes(document))
     return catalog.type == "service" and catalog.pointers == catalog.num_tables and not follows_protocol
@@ -144,7 +144,7 @@ def lists_every_table(document: Document) -> bool:
 
 
 def protocol_name(name: str) -> str:
-    """Return the name of a commit path in tables of results; that of a file has a digest, which distinguishes files."""
+    """Return the name of a commit path in tables of results. For a file, the name contains a digest that distinguishes files."""
     if not reader.is_protocol(name) or not name.endswith(".toml"):
         return name
     found = reader.find_protocol(name)
@@ -152,7 +152,7 @@ def protocol_name(name: str) -> str:
 
 
 def protocol_content(name: str) -> dict[str, Any] | str:
-    """Return the value of ``commit_path`` in the identity of an experiment: the content of a protocol, or the name of a path."""
+    """Return what represents ``commit_path`` in the identity of an experiment: the content of a protocol or the name of a path."""
     return reader.find_protocol(name).content if reader.is_protocol(name) else name
 
 
@@ -168,15 +168,15 @@ _CONDITIONALS = {
     "T_COMPACTION": "compaction",
     "T_LOG_ENTRY_READ": "log_entry_read",
 }
-# Defaults of a custom store: 1 ms for the catalog and table metadata, 50 ms for manifests and manifest lists.
+# Defaults of a custom object store: 1 ms for the catalog and table metadata, 50 ms for manifests and manifest lists.
 _FAST, _SLOW = Normal(mean=1.0, stddev=0.1), Normal(mean=50.0, stddev=5.0)
 _CUSTOM_FLOOR_MS = 1.0
 INFERRED_KINDS = ("cas", "append")
-"""Default kinds of catalogs: the first one that the provider supports."""
+"""Kinds of catalogs in order of preference. The default is the first kind that the provider supports."""
 
 
 def storage_profile(storage: StorageSection) -> StorageProfile:
-    """Return the profile of the object store: that of the provider overridden by T_* keys, or one of T_* keys only."""
+    """Return the profile of the object store: that of the provider with T_* keys overridden, or one given by T_* keys only."""
     given = {key: getattr(storage, key) for key in (*_OBJECTS, *_CONDITIONALS) if getattr(storage, key) is not None}
     if storage.provider is None:
         if not given:
@@ -190,7 +190,7 @@ def storage_profile(storage: StorageSection) -> StorageProfile:
     reads, writes = dict(base.reads), dict(base.writes)
     root = given.get("T_METADATA_ROOT")
     if root is not None and "T_TABLE_METADATA" not in given:
-        given["T_TABLE_METADATA"] = root  # table metadata has the latency of the catalog file unless it is set
+        given["T_TABLE_METADATA"] = root  # by default, table metadata has the latency of the catalog file
     for key, kind in _OBJECTS.items():
         latencies: ReadWrite | None = given.get(key)
         if latencies is not None and latencies.read is not None:
@@ -198,25 +198,25 @@ def storage_profile(storage: StorageSection) -> StorageProfile:
         if latencies is not None and latencies.write is not None:
             writes[kind] = _normal(latencies.write, floor)
     changes: dict[str, Any] = {
-        name: _normal(given[key], 0.0 if key == "T_LOG_ENTRY_READ" else floor)  # an entry adds to a read and is not a request
+        name: _normal(given[key], 0.0 if key == "T_LOG_ENTRY_READ" else floor)  # an entry adds to a read, it is not a request
         for key, name in _CONDITIONALS.items()
         if key in given
     }
     for name, failed in (("cas", "failed_cas"), ("append", "failed_append")):
         if name in changes:
-            changes[failed] = None  # a failure has the latency of a success unless it is set
+            changes[failed] = None  # by default, a failure has the latency of a success
     return replace(base, reads=reads, writes=writes, **changes)
 
 
 def catalog_profile(document: Document, storage: StorageProfile | None) -> StorageProfile | None:
-    """Return the profile of the object store of the catalog: its own, or that of ``[storage]``."""
+    """Return the profile of the catalog's object store: its own, or that of ``[storage]``."""
     if document.catalog.provider is None:
         return storage
     return _named(document.catalog.provider, document.storage.profile)
 
 
 def catalog_kind(catalog: CatalogSection, profile: StorageProfile) -> CatalogKind:
-    """Return the kind of catalog: the configured one, or the first that the provider supports."""
+    """Return the kind of catalog: the configured one, or the first of ``INFERRED_KINDS`` that the provider supports."""
     by_compare_and_swap, by_append = INFERRED_KINDS
     return CATALOG_KINDS[catalog.type or (by_append if profile.cas is None else by_compare_and_swap)]
 
@@ -242,7 +242,7 @@ def _normal(latency: Normal, floor: float) -> NormalLatency:
 
 
 def _with_floor(profile: StorageProfile, floor: float) -> StorageProfile:
-    """Return the profile with another floor of all latencies."""
+    """Return the profile with a new floor for all latencies."""
 
     def lifted(value: Any) -> Any:
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Schema of a configuration file: the type, default and description of every key.
+"""Define the schema of a configuration file: the type, default and description of every key.
 
 Times are in milliseconds, or durations such as ``"90s"``. Aliases of keys are translated before validation (``aliases``).
 """
@@ -46,7 +46,7 @@ from endive.workload.committer import CommitRound
 
 
 def check_commit_path(name: str) -> str:
-    """Return a value of ``commit_path``. Raises ValueError unless it is a commit path, a built-in protocol or a file."""
+    """Check a value of ``commit_path``. Raises ValueError unless it is a commit path, a built-in protocol or a file."""
     from endive.protocols.reader import builtin_names  # the schema of protocols imports this module
 
     known = (*COMMIT_PATHS, *builtin_names())
@@ -65,7 +65,7 @@ class _CommitPathName:
 
 
 COMMIT_PATH_NAME = _CommitPathName()
-"""Annotation of values of ``commit_path``."""
+"""Annotation for values of ``commit_path``."""
 
 
 class RetryBackoff(Section):
@@ -112,7 +112,7 @@ class _OperationWeights(Section):
 if TYPE_CHECKING:
 
     class OperationTypes(_OperationWeights):
-        """Relative frequency of each operation, with a key for each of ``endive.table.OPERATION_FACTS``."""
+        """Relative frequency of each operation, with one key for each record of ``endive.table.OPERATION_FACTS``."""
 
     Operation = str
     CatalogName = str
@@ -132,7 +132,7 @@ else:
 
 
 class Transactions(Section):
-    """``[transaction]``: operations and commits of transactions; defaults of the classes of ``[workload]``."""
+    """``[transaction]``: operations and commits of transactions. The keys are defaults for the classes of ``[workload]``."""
 
     retry: Count = Field(10, description="Maximum number of retries after the first attempt.")
     runtime: Runtime = Field(
@@ -259,7 +259,7 @@ class CommitterSection(Section):
 
 
 class _ClassKeys(ArrivalKeys):
-    """``[workload.NAME]``: class of transactions. Keys that are not set default to those of ``[transaction]``."""
+    """``[workload.NAME]``: class of transactions. Keys that are not set have the values of ``[transaction]``."""
 
     committer: CommitterSection | None = Field(
         None, description="A single client commits the file batches of all writers (Flink, Kafka Connect)."
@@ -278,12 +278,12 @@ class _ClassKeys(ArrivalKeys):
 
 
 _OF_THE_RUN = {"manifest_list_mode", "manifest_list_seal_threshold", "manifest_list_entry_size"}
-"""Keys of ``[transaction]`` that a class cannot override."""
+"""Keys of ``[transaction]`` that apply to the whole run, so that a class cannot override them."""
 
 if TYPE_CHECKING:
 
     class ClassSection(_ClassKeys):
-        """``[workload.NAME]``: the keys of ``_ClassKeys`` and those of ``[transaction]`` that a class may override."""
+        """``[workload.NAME]``: the keys of ``_ClassKeys``, and those of ``[transaction]`` that a class can override."""
 else:
     ClassSection = create_model(
         "ClassSection",
@@ -299,7 +299,7 @@ CLASS_KEYS = {
     name: any(isinstance(kind, type) and issubclass(kind, BaseModel) for kind in get_args(field.annotation))
     for name, field in ClassSection.model_fields.items()
 }
-"""Keys of a class, with True if the value can be a table."""
+"""Keys of a class, and whether the value of each can be a table."""
 
 
 class Partitions(Section):
@@ -316,7 +316,7 @@ class Partitions(Section):
 
 
 class CoalesceSection(Section):
-    """Group commit: one swap commits all requests that wait for the same table."""
+    """Group commit: one swap commits all requests that are waiting for the same table."""
 
     linger_ms: NonNegative = Field(0.0, description="Time that a commit waits for further commits to join its batch, in ms.")
     max_batch: Count = Field(0, description="Maximum number of commits per swap; 0: no limit.")
@@ -419,7 +419,7 @@ class CatalogSection(Section):
 
 
 EMPTY_TABLE = {"manifests": 1, "delete_manifests": 0, "snapshots": 1}
-"""Counts of a new table, and of a steady one where nothing bounds them."""
+"""Counts of a new table. A steady table also starts with these counts if they would otherwise grow without bound."""
 
 
 class TableSection(Section):
@@ -462,12 +462,12 @@ class TableSection(Section):
 
     @property
     def model_settings(self) -> dict[str, Any]:
-        """Settings of the table model: all keys that are given or have a default."""
+        """Settings of the table model: all keys that are set or have a default."""
         return EMPTY_TABLE | self.model_dump(exclude={"start", "files"}, exclude_none=True)
 
     @property
     def given_counts(self) -> tuple[str, ...]:
-        """Keys of the initial counts that are given."""
+        """Keys of initial counts that are set."""
         return tuple(key for key in EMPTY_TABLE if getattr(self, key) is not None)
 
     @model_validator(mode="after")
@@ -494,7 +494,7 @@ class ReadWrite(Section):
 
 
 class Sizes(Section):
-    """``[storage.sizes]``: sizes of metadata objects, for latencies that depend on size."""
+    """``[storage.sizes]``: sizes of metadata objects, for latencies that depend on the size."""
 
     table_metadata_bytes: Count = Field(16_384, description="Size of a table metadata file.")
     manifest_list_bytes: Count = Field(8_192, description="Size of a manifest list.")
@@ -502,7 +502,7 @@ class Sizes(Section):
 
 
 class StorageSection(Section):
-    """``[storage]``: object store. Without ``provider``, the T_* keys describe a custom one."""
+    """``[storage]``: object store. Without ``provider``, the T_* keys describe a custom object store."""
 
     provider: str | None = Field(None, description="Built-in provider, or path of a custom latency profile (*.toml).")
     profile: Literal["2025-06", "2025-12", "2026-01"] = Field("2026-01", description="Version of the built-in latency profiles.")
@@ -551,7 +551,7 @@ ScenarioName = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,80}$")]
 
 
 class Experiment(Section):
-    """``[experiment]``: name of the experiment. With a label, results are written to experiments/label-hash/seed/."""
+    """``[experiment]``: name of the experiment. If a label is set, results are written to experiments/label-hash/seed/."""
 
     label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = Field(
         None, description="Name of the experiment."
@@ -562,7 +562,7 @@ class Experiment(Section):
 
 
 _MOST_FAILING = 0.99
-"""Largest failure probability of requests that are resent until they succeed: 100 attempts on average."""
+"""Maximum failure probability of requests that are resent until they succeed, which corresponds to 100 attempts on average."""
 
 
 LAB_ONLY = {"slow_response", "slow_response_ms"}
@@ -627,7 +627,7 @@ class ComponentSection(Section):
 
 
 class PartsSection(Section):
-    """``[parts]``: custom components in place of built-in ones, on the reference engine."""
+    """``[parts]``: custom components, which replace built-in ones and run on the reference engine."""
 
     provider: ComponentSection | None = Field(
         None, description="Custom object store. It uses the sizes and the number of parallel requests of [storage]."
@@ -653,5 +653,5 @@ class Document(Section):
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema that editors use to check and complete configuration files."""
+    """Return the JSON Schema with which editors check and complete configuration files."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Document.model_json_schema()}

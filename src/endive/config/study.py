@@ -1,16 +1,16 @@
-"""Study files (sweeps and frontiers): their schema, seeds and axes.
+"""Define study files (sweeps and frontiers): their schema, seeds and axes.
 
-A frontier file is a configuration with a search for the load at which a condition starts to hold.
+A frontier file contains a configuration and a search for the load at which a condition is first met.
 
 [frontier]
 vary = "workload.ingest.rate"         # the key that sets the load
 until = "success(maintenance) < 95%"
 from = 10                             # first load; default: that of the configuration
-to = 500                              # highest load; default: 1,024 times the first
+to = 500                              # highest load; default: 1,024 times the first load
 tolerance = 0.05                      # relative width of the resulting interval
-seeds = 5                             # runs at each load; more if the result is not significant
+seeds = 5                             # seeds at each load; more are added if the result is not significant
 max_seeds = 40
-# precision = "5%"                    # half width of the resulting interval, in place of tolerance and seeds
+# precision = "5%"                    # half width of the resulting interval, instead of tolerance and seeds
 
 [base.simulation]                     # a configuration under [base]
 ...
@@ -42,7 +42,7 @@ _SEEDS = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
 
 
 class StudySection(BaseModel):
-    """Table of a study file. Unknown keys, wrong types, NaN and infinity are errors."""
+    """Base class of the tables of study files. Unknown keys, wrong types, NaN and infinity are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, populate_by_name=True, frozen=True)
 
@@ -51,7 +51,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def check_study(model: type[Model], tree: Tree, source: str) -> Model:
-    """Validate a study file. Raises ConfigError with all its problems."""
+    """Validate a study file. Raises ConfigError, which lists every problem."""
     if "simulation" in tree and not tree.keys() & model.model_fields.keys():
         message = "is a configuration, not a study; run it with `endive run`, or set base to its path under [sweep] of a study"
         raise ConfigError(source, [Problem("", message)])
@@ -62,7 +62,7 @@ def check_study(model: type[Model], tree: Tree, source: str) -> Model:
 
 
 class Range(StudySection):
-    """Range of values with ``points`` values, linear or logarithmic, or with a ``step``."""
+    """Range of values, given by a number of ``points`` (linear or logarithmic) or by a ``step``."""
 
     first: Ms = Field(alias="from")
     last: Ms = Field(alias="to")
@@ -119,7 +119,7 @@ def axis_values(key: str, axis: Axis) -> list[Any]:
 
 
 def parse_seeds(seeds: str | Sequence[int]) -> tuple[int, ...]:
-    """Return the seeds of a list, of a number of seeds (``5`` is 0 to 4) or of a range (``0-4``). Raises ConfigError."""
+    """Return seeds that are given as a list, a number (``5`` means 0 to 4) or a range (``0-4``). Raises ConfigError."""
     if not isinstance(seeds, str):
         return tuple(dict.fromkeys(seeds))
     match = _SEEDS.fullmatch(seeds)
@@ -132,7 +132,7 @@ def parse_seeds(seeds: str | Sequence[int]) -> tuple[int, ...]:
 
 
 def base_of(path: Path, named: str | None, given: Mapping[str, Any] | None) -> tuple[Tree, Path]:
-    """Return the base configuration of a study, and the directory that its paths are relative to."""
+    """Return the base configuration of a study, and the directory to which its paths are relative."""
     from endive.config.load import read_toml
 
     if given is not None:
@@ -143,7 +143,7 @@ def base_of(path: Path, named: str | None, given: Mapping[str, Any] | None) -> t
 
 
 def with_whole_paths(tree: Any, directory: Path, key: str = "") -> Any:
-    """Return a tree with absolute paths of the files (profiles, traces, code) that are relative to ``directory``."""
+    """Return a tree in which the paths of files (profiles, traces, code), relative to ``directory``, are absolute."""
     if isinstance(tree, Mapping):
         return {name: with_whole_paths(value, directory, name) for name, value in tree.items()}
     if isinstance(tree, list):
@@ -157,7 +157,7 @@ def with_whole_paths(tree: Any, directory: Path, key: str = "") -> Any:
 
 
 def files_named(tree: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the files (profiles, traces, code) that a tree names, each with the last part of its key."""
+    """Yield the files (profiles, traces, code) to which a tree refers, each with the last part of its key."""
     if isinstance(tree, Mapping):
         for name, value in tree.items():
             yield from files_named(value, str(name).rpartition(".")[2])
@@ -170,7 +170,7 @@ def files_named(tree: Any, key: str = "") -> Iterator[tuple[str, str]]:
 
 _KEYS_OF_PATHS = ("provider", "commit_path", TRACE.key, "code")
 _NAMES_OR_PATHS = ("provider", "commit_path")
-"""Keys with a built-in name or the path of a file."""
+"""Keys whose value is a built-in name or the path of a file."""
 
 PrecisionText = Annotated[str, Field(min_length=1, max_length=40)]
 """Half width of intervals: ``1%`` or ``0.5pp``."""
@@ -180,7 +180,7 @@ SeedCount = Annotated[int, Field(ge=2, le=100_000)]
 
 
 class FrontierSettings(StudySection):
-    """``[frontier]``: settings of a search, of a file or of the command line. None is not set."""
+    """``[frontier]``: settings of a search, from a file or the command line. None means that a setting is not set."""
 
     vary: str | None = None
     until: str | None = None
@@ -192,7 +192,7 @@ class FrontierSettings(StudySection):
     precision: PrecisionText | None = None
 
     def over(self, other: FrontierSettings) -> FrontierSettings:
-        """Return these settings, completed by those of ``other``."""
+        """Return these settings; settings that are not set are taken from ``other``."""
         given = self.model_fields_set & FrontierSettings.model_fields.keys()
         return other.model_copy(update={name: getattr(self, name) for name in given})
 
@@ -212,7 +212,7 @@ class FrontierFile(StudySection):
 
 
 def frontier_options(asked: Mapping[str, Any]) -> FrontierSettings:
-    """Return the settings of command-line options; None is not set. Raises ConfigError that names the options."""
+    """Return the settings in command-line options, in which None means not set. Raises ConfigError, which names the options."""
     given = {name: value for name, value in asked.items() if value is not None}
     try:
         return FrontierSettings.model_validate(given)
@@ -223,27 +223,27 @@ def frontier_options(asked: Mapping[str, Any]) -> FrontierSettings:
 
 
 def check_frontier(tree: Tree, source: str, *, quick: bool = False) -> tuple[Tree, FrontierSettings, Tree]:
-    """Return the configuration of a frontier file, its settings, and the keys that ``quick`` sets. Raises ConfigError."""
+    """Return the configuration in a frontier file, the search settings, and the keys that ``quick`` sets. Raises ConfigError."""
     file = check_study(FrontierFile, tree, source)
     return (file.base, file.quick.over(file.frontier), file.quick.set) if quick else (file.base, file.frontier, {})
 
 
 PILOT_SEEDS = 8
-"""Number of seeds of a pilot. With fewer, intervals that are narrow by chance end a study too early, and hold less often."""
+"""Number of seeds of a pilot. With fewer seeds, more studies would end early because of intervals that are narrow by chance."""
 MOST_SEEDS = 100
-"""Largest number of seeds of a configuration, unless the user gives another one."""
+"""Default of the maximum number of seeds of a configuration."""
 FORM = "1% (of a mean, a time or a rate; for proportions, 1 percentage point) or 0.5pp (for proportions only)"
 _PRECISION = re.compile(r"(?P<number>[0-9]{1,6}(?:\.[0-9]{1,6})?)\s*(?P<unit>%|pp)")
 
 
 @dataclass(frozen=True)
 class Precision:
-    """Requested half width of 95% intervals, and the largest number of seeds to reach it with.
+    """Requested half width of 95% intervals, and the maximum number of seeds.
 
     Attributes:
-        value: Half width: a share of the mean, or of 1 for metrics that are shares.
-        shares_only: True if it was given in percentage points, and so applies to shares only.
-        most_seeds: Largest number of seeds of a configuration.
+        value: Half width, as a fraction of the mean or, for proportions, as an absolute value.
+        shares_only: True if the precision is given in percentage points, so that it applies only to proportions.
+        most_seeds: Maximum number of seeds of a configuration.
     """
 
     value: float
@@ -251,7 +251,7 @@ class Precision:
     most_seeds: int = MOST_SEEDS
 
     def __str__(self) -> str:
-        """Return the precision as the user gives it: ``1%`` or ``0.5pp``."""
+        """Return the precision in the user's notation: ``1%`` or ``0.5pp``."""
         return f"{100.0 * self.value:.6g}{'pp' if self.shares_only else '%'}"
 
     @property
@@ -260,7 +260,7 @@ class Precision:
         return min(PILOT_SEEDS, self.most_seeds)
 
     def width_of(self, mean: float, *, is_share: bool) -> float:
-        """Return the requested half width of the interval of a mean."""
+        """Return the requested half width of the interval for a metric with this mean."""
         return self.value if is_share else self.value * abs(mean)
 
 
@@ -268,12 +268,12 @@ def parse_precision(text: str, source: str, most_seeds: int | None = None) -> Pr
     """Parse a precision such as ``1%`` or ``0.5pp``.
 
     Args:
-        text: Precision as given by the user.
+        text: Precision as entered by the user.
         source: Source of the text, for errors.
-        most_seeds: Largest number of seeds; by default 100.
+        most_seeds: Maximum number of seeds; by default 100.
 
     Raises:
-        ConfigError: If the text is not a precision above 0 and below 100%.
+        ConfigError: If the text is not a precision between 0 and 100% (both excluded).
     """
     found = _PRECISION.fullmatch(text.strip())
     value = float(found["number"]) / 100.0 if found is not None else 0.0
@@ -283,7 +283,7 @@ def parse_precision(text: str, source: str, most_seeds: int | None = None) -> Pr
 
 
 def choose_precision(precision: str | None, seeds: object, most_seeds: int | None, source: str) -> Precision | None:
-    """Return the precision of options; None if there is none. Raises ConfigError if it comes with a number of seeds."""
+    """Return the precision in options, or None. Raises ConfigError if a number of seeds is also given."""
     if precision is None:
         if most_seeds is not None:
             raise ConfigError(f"{source}max-seeds", [Problem("", "has no effect without --precision")])

@@ -1,11 +1,11 @@
-"""Sweep files: a base configuration, axes and seeds, expanded into the configurations to run.
+"""Read sweep files, which contain a base configuration, axes and seeds, and expand them into the configurations to run.
 
 [sweep]
 base = "base.toml"                    # or the tables of a configuration under [base]
 seeds = "0-9"                         # or a list
-# precision = "1%"                    # in place of seeds: half width of 95% intervals; 0.5pp for shares only
-# max_seeds = 100                     # largest number of seeds of a point with precision
-rows = "sample"                       # rows to keep: "all", "sample" or "none"; default: all up to 20 GiB, beyond it a sample
+# precision = "1%"                    # half width of 95% intervals, instead of seeds; 0.5pp for proportions only
+# max_seeds = 100                     # maximum number of seeds of a point if precision is set
+rows = "sample"                       # rows to keep: "all", "sample" or "none"; default: all up to 20 GiB, a sample above that
 question = "success(compaction)"      # metric of the headline, the first figure and the order of the report
 
 [axes]
@@ -33,7 +33,7 @@ Scenarios are named alternatives, one of which is the baseline of the comparison
 [sweep]
 baseline = "today"                    # a scenario, or a name for the unchanged base; default: a scenario without `set`
 
-[scenario.more_retries]               # the name is not changed and may contain spaces: "more retries"
+[scenario.more_retries]               # a name can contain spaces: [scenario."more retries"]
 set = { "transaction.retry" = 10 }
 
 [scenario.fewer_writers.set]
@@ -73,7 +73,7 @@ from endive.config.study import (
 )
 
 DEFAULT_SEEDS = "0-2"
-"""Seeds of a sweep that gives neither seeds nor a precision."""
+"""Seeds of a sweep that sets neither seeds nor a precision."""
 BASELINE = "baseline"
 """Default name of the base scenario."""
 SCENARIO = "scenario"
@@ -91,7 +91,7 @@ Scenarios = dict[ScenarioName, ScenarioSection]
 
 @dataclass(frozen=True)
 class Scenario:
-    """Named alternative and the dotted keys that it sets."""
+    """Named alternative, with the dotted keys that it sets."""
 
     name: str
     set: Mapping[str, Any]
@@ -100,7 +100,8 @@ class Scenario:
 def scenarios_of(sections: Scenarios, baseline: str | None) -> tuple[Scenario, ...]:
     """Return the scenarios of a study, the baseline first and the others in the order of the file.
 
-    The baseline is the scenario named ``baseline``; otherwise one that sets nothing; otherwise the unchanged base.
+    The baseline is the scenario with the name ``baseline`` if it is given, otherwise a scenario that sets nothing, otherwise the
+    unchanged base configuration.
     """
     if not sections:
         return ()
@@ -110,7 +111,7 @@ def scenarios_of(sections: Scenarios, baseline: str | None) -> tuple[Scenario, .
 
 
 def check_scenarios(sections: Scenarios, baseline: str | None, varied: Mapping[str, str]) -> Iterator[Problem]:
-    """Yield the problems of scenarios. ``varied`` maps keys that the study varies to the table that varies them."""
+    """Yield the problems of scenarios. ``varied`` maps each key that the study varies to the table that varies it."""
     if baseline is not None and not sections:
         yield Problem("sweep.baseline", "has no effect without scenarios; add [scenario.NAME]", baseline)
     elif baseline is not None and baseline not in sections and (hint := closest(baseline, sections)):
@@ -122,7 +123,7 @@ def check_scenarios(sections: Scenarios, baseline: str | None, varied: Mapping[s
 
 
 def flat_keys(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a ``set`` by dotted key, for quoted keys and for dotted keys of TOML.
+    """Return the values of a ``set`` table by dotted key, whether its keys are quoted or nested tables.
 
     The value of a quoted key is not flattened, even if it is a table.
     """
@@ -140,11 +141,11 @@ def _leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:
 KeptRows = Literal["all", "sample", "none"]
 """Rows of runs to keep: all, a uniform sample of transactions, or none; metrics and summaries are always kept."""
 KEPT_ROWS: tuple[KeptRows, ...] = get_args(KeptRows)
-"""From most rows to fewest."""
+"""Values of ``KeptRows``, from most rows to fewest."""
 
 
 def parse_rows(text: str | None) -> KeptRows | None:
-    """Return the rows to keep. Raises ConfigError if the text names none."""
+    """Parse which rows to keep. Raises ConfigError if the text is invalid."""
     if text is None:
         return None
     if text not in KEPT_ROWS:
@@ -153,7 +154,7 @@ def parse_rows(text: str | None) -> KeptRows | None:
 
 
 class SweepSection(StudySection):
-    """``[sweep]``: base configuration, seeds and metric of a sweep."""
+    """``[sweep]``: base configuration, seeds and main metric of a sweep."""
 
     base: str | None = None
     label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = None
@@ -187,10 +188,11 @@ class SweepFile(StudySection):
 
 
 class Sweep:
-    """Sweep of a file, read and checked, but not yet expanded.
+    """Sweep from a file, which is read and checked but not yet expanded.
 
-    ``overrides`` are dotted keys. An override of an axis replaces its values; others are set before the keys of scenarios.
-    ``content`` is that of the file, for a sweep that has none: ``path`` then names it, and its paths are relative to that place.
+    ``overrides`` are values by dotted key. An override of an axis replaces the values of the axis. All other overrides are applied
+    before the keys of scenarios. ``content`` is the content of a sweep that is not in a file. ``path`` then names the sweep in
+    messages, and paths in ``content`` are relative to its directory.
     """
 
     def __init__(
@@ -207,15 +209,15 @@ class Sweep:
     ) -> None:
         self.path = path
         self.quick = quick
-        """True for the short form of ``[quick]``."""
+        """True for the short form of the sweep (``[quick]``)."""
         self._tree = read_toml(path) if content is None else content
         self._file = check_study(SweepFile, self._tree, str(path))
         self._quick = self._file.quick if quick else QuickSection()
         self.precision = self._choose_precision(seeds, precision, max_seeds)
-        """Precision that determines the number of seeds; None if seeds are given."""
+        """Precision that determines the number of seeds; None if seeds are set."""
         chosen = next((each for each in (seeds, self._quick.seeds, self._file.sweep.seeds) if each is not None), DEFAULT_SEEDS)
         self.seeds = parse_seeds(chosen) if self.precision is None else tuple(range(self.precision.pilot_seeds))
-        """Seeds of each configuration; with a precision those of the pilot."""
+        """Seeds of each configuration; if a precision is set, the seeds of the pilot."""
         self._overrides = dict(overrides or {})
         self._axes = {
             key: [self._overrides.pop(key)] if key in self._overrides else axis
@@ -223,11 +225,11 @@ class Sweep:
         }
         self._check()
         self.scenarios = scenarios_of(self._file.scenario, self._file.sweep.baseline)
-        """Scenarios, the baseline first; empty if the file has none."""
+        """Scenarios, the baseline first; empty if the file has no scenarios."""
         self.question = self._file.sweep.question
         """Metric of the study as in the file, or None."""
         self.rows: KeptRows | None = rows or self._file.sweep.rows
-        """Rows to keep; None to decide by their size."""
+        """Rows to keep; None to decide by the size of all rows."""
 
     @property
     def name(self) -> str:
@@ -236,7 +238,7 @@ class Sweep:
 
     @property
     def combinations(self) -> int:
-        """Number of combinations, including excluded ones."""
+        """Number of combinations of axis values and scenarios, including excluded ones."""
         return math.prod(len(choices) for choices in self._choices)
 
     def standalone(self) -> Tree:
@@ -248,10 +250,11 @@ class Sweep:
         return tree
 
     def documents(self) -> Iterator[tuple[Tree, Document]]:
-        """Yield the values of the axes with the checked configuration, in the order of the file.
+        """Yield the axis values and the checked configuration of each combination, in the order of the file.
 
         Raises:
-            ConfigError: If at least one configuration is invalid; raised after the last with all problems.
+            ConfigError: If at least one configuration is invalid. The error is raised after the last configuration and lists all
+                problems.
         """
         base, directory = base_of(self.path, self._file.sweep.base, self._file.base)
         problems: dict[str, Problem] = {}
@@ -271,7 +274,7 @@ class Sweep:
             raise ConfigError(str(self.path), problems.values())
 
     def _choose_precision(self, seeds: str | None, precision: str | None, max_seeds: int | None) -> Precision | None:
-        """Return the precision of the options, of ``[quick]`` or of ``[sweep]``; None where seeds are given in its place."""
+        """Return the precision in the options, ``[quick]`` or ``[sweep]``; None if seeds are set instead."""
         if seeds is not None and precision is not None:
             raise ConfigError(
                 "--precision", [Problem("", "cannot be combined with --seeds, because it determines the number of seeds")]
@@ -325,7 +328,7 @@ class Sweep:
 
     @cached_property
     def _choices(self) -> list[list[Tree]]:
-        """Return the possible values of the scenarios, of each axis and of each group of zipped keys."""
+        """Return the possible values of the scenario, of each axis, and of each group of zipped keys."""
         named = [[{SCENARIO: each.name} for each in self.scenarios]] if self.scenarios else []
         single = [[{key: value} for value in axis_values(key, axis)] for key, axis in self._axes.items()]
         zipped = [

@@ -1,4 +1,4 @@
-"""Values of configuration keys: durations, bounds of numbers, distributions, selections."""
+"""Define types of configuration values: durations, bounded numbers, distributions, selections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic_core import CoreSchema
 from endive.storage import distributions
 
 MOST_MS = 1e15
-"""Largest duration, about 30,000 years in milliseconds; exponentials overflow above it."""
+"""Maximum duration in milliseconds, about 30,000 years. Exponentials of larger values overflow."""
 
 UNITS_MS = {"ms": 1.0, "s": 1_000.0, "min": 60_000.0, "h": 3_600_000.0, "d": 86_400_000.0}
 """Milliseconds per unit of a duration."""
@@ -31,7 +31,7 @@ _ALLOWED = 'must be a number of milliseconds or a duration such as "250ms", "90s
 
 
 def duration_ms(value: Any) -> Any:
-    """Convert text such as ``"90s"`` to milliseconds; return any other value unchanged.
+    """Convert text such as ``"90s"`` to milliseconds, and return any other value unchanged.
 
     Raises:
         ValueError: If the text is not a duration; the message suggests the nearest valid form.
@@ -51,7 +51,7 @@ def is_time(key: str) -> bool:
 
 
 def plain_value(key: str, value: Any) -> Any:
-    """Return the value of a dotted key, converted to milliseconds if the key is a time and the value a duration."""
+    """Return the value of a dotted key. If the key is a time and its value a duration, convert it to milliseconds."""
     if isinstance(value, str) and is_time(key) and _DURATION.fullmatch(value):
         return duration_ms(value)
     return value
@@ -64,14 +64,14 @@ def _nearest_form(text: str) -> str:
 
 
 class _OrText:
-    """Annotation that adds durations as text to the JSON schema of a number."""
+    """Annotation that allows durations as text in the JSON schema of a number."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {"anyOf": [handler(schema), {"type": "string", "pattern": f"^{_DURATION.pattern}$"}]}
 
 
 DURATION = _OrText()
-"""Annotation of the types of durations, by which documentation recognizes them."""
+"""Annotation of duration types, by which the documentation generator recognizes them."""
 Ms = Annotated[float, BeforeValidator(duration_ms), DURATION]
 NonNegativeMs = Annotated[float, Field(ge=0, le=MOST_MS), BeforeValidator(duration_ms), DURATION]
 PositiveMs = Annotated[float, Field(gt=0, le=MOST_MS), BeforeValidator(duration_ms), DURATION]
@@ -81,9 +81,9 @@ Positive = Annotated[float, Field(gt=0, le=MOST_MS)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 MAX_SEED = 2**63 - 1
 MOST = 10**9
-"""Largest whole number of most keys. Products of two of them fit into 64 bits."""
+"""Maximum value of most integer keys. The product of two such values fits into 64 bits."""
 MOST_FILES = 10**6
-"""Largest number of files, tables, or partitions of a table, which are kept in memory one by one."""
+"""Maximum number of files, tables, or partitions of a table, each of which takes memory."""
 MOST_WRITERS = 10**5
 Count = Annotated[int, Field(ge=0, le=MOST)]
 AtLeastOne = Annotated[int, Field(ge=1, le=MOST)]
@@ -91,13 +91,13 @@ Files = Annotated[int, Field(ge=0, le=MOST_FILES)]
 Some = Annotated[int, Field(ge=1, le=MOST_FILES)]
 Writers = Annotated[int, Field(ge=1, le=MOST_WRITERS)]
 Threshold = Annotated[int, Field(ge=0, le=10**15)]
-"""Threshold in bytes. It may exceed ``MOST`` because it is only compared."""
+"""Threshold in bytes. It can exceed ``MOST``, because it is only compared."""
 PerCommit = Annotated[float, Field(ge=0, le=1000)]
 Weight = Annotated[float, Field(ge=0, le=1e9)]
 Alpha = Annotated[float, Field(ge=0, le=20)]
-"""Exponent of a Zipf distribution. The weights of a million items stay within the range of a float."""
+"""Exponent of a Zipf distribution. With this limit, the weights of a million items are within the range of a float."""
 Rate = Annotated[float, Field(ge=1e-9, le=1e6)]
-"""Arrivals per second, from one in 30 years to a million."""
+"""Arrivals per second, from one in 30 years to a million per second."""
 
 _SHAPES: dict[str, tuple[set[str], set[str]]] = {
     "exponential": ({"scale", "mean"}, {"min"}),
@@ -106,11 +106,11 @@ _SHAPES: dict[str, tuple[set[str], set[str]]] = {
     "uniform": ({"max"}, {"min"}),
     "fixed": ({"value", "mean"}, set()),
 }
-"""Keys of each distribution: those of which exactly one is required, and the optional ones."""
+"""Keys of each distribution: the keys of which exactly one is required, and the optional keys."""
 
 
 class Section(BaseModel):
-    """Table of a configuration file. Unknown keys, wrong types, NaN and infinity are errors."""
+    """Base class of the tables of configuration files. Unknown keys, wrong types, NaN and infinity are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
@@ -126,7 +126,9 @@ def default_of(section: type[BaseModel], key: str) -> Any:
 
 
 class Distribution(Section):
-    """Distribution of times. ``distribution`` determines the allowed keys; ``min`` is a floor (uniform: the lower bound)."""
+    """Distribution of times. ``distribution`` determines the allowed keys. ``min`` is a floor (for uniform distributions, the lower
+    bound).
+    """
 
     usual_kind: ClassVar[str] = "lognormal"
     """Kind of distribution if ``distribution`` is not set."""
@@ -220,7 +222,7 @@ class Selection(Section):
 
 
 class ZipfTables(Section):
-    """Zipf-distributed number of tables."""
+    """Zipf distribution of the number of tables."""
 
     zipf: Alpha = Field(description="Exponent; a number of k tables has weight 1/k^zipf.")
 

@@ -1,6 +1,6 @@
-"""Warnings about configurations that are valid but rarely intended.
+"""Warn about configurations that are valid but rarely intended.
 
-Each warning has a code, the key it refers to, and a message. A warning of several configurations is reported once by its code.
+Each warning has a code, the key to which it refers, and a message. A warning that several configurations share is reported once.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from endive.transaction.paths import DEFAULT_PATH, ICEBERG, PYICEBERG, RETRY_POL
 from endive.workload.arrivals import INTER_ARRIVAL, mean_ms
 
 FEWEST = 20
-"""Smallest number of transactions for a success rate; one more or less changes it by 5%."""
+"""Minimum number of transactions for a success rate. With this number, each transaction changes the rate by 5%."""
 
 
 @dataclass(frozen=True)
 class ConfigWarning:
-    """A valid setting that is rarely intended. ``key`` is dotted."""
+    """Warning about a valid setting that is rarely intended. ``key`` is dotted."""
 
     code: str
     key: str
@@ -54,7 +54,7 @@ def warnings_of(document: Document) -> list[ConfigWarning]:
 
 
 def each_once(warnings: Iterable[ConfigWarning]) -> list[ConfigWarning]:
-    """Return the warnings of several configurations without repetition: the first of each code and key."""
+    """Return the warnings of several configurations without repetition: the first one for each code and key."""
     return list({(each.code, each.key): each for each in reversed(list(warnings))}.values())[::-1]
 
 
@@ -78,7 +78,7 @@ def _overlaps(document: Document) -> Iterator[ConfigWarning]:
 
 
 def _locked_phases(document: Document) -> Iterator[ConfigWarning]:
-    """Warn about periodic classes whose commits always have the same distance in time, so that a result depends on a phase."""
+    """Warn about periodic classes whose commits always have the same distance in time, so that results depend on the phase."""
     fixed = [(cls, build_arrivals(cls.arrivals)) for cls in resolve_classes(document) if _has_fixed_phase(cls)]
     for cls, arrivals in fixed:
         validates = any(weight > 0.0 and name in VALIDATING for name, weight in cls.settings.operation_types)
@@ -102,7 +102,7 @@ def _has_fixed_phase(cls: ResolvedClass) -> bool:
 
 
 def _are_commensurate(a_ms: float | None, b_ms: float | None) -> bool:
-    """Return whether one period is a multiple of the other."""
+    """Return whether one of two periods is a multiple of the other period."""
     if not a_ms or not b_ms:
         return False
     ratio = max(a_ms, b_ms) / min(a_ms, b_ms)
@@ -126,7 +126,7 @@ def _too_few(document: Document) -> Iterator[ConfigWarning]:
 
 
 def _about(expected: float, prefix: str) -> str:
-    """Describe the expected number of transactions."""
+    """Return a phrase for the expected number of transactions."""
     number = round(expected)
     if number == 0:
         return f"fewer than one {prefix}transaction is"
@@ -172,7 +172,7 @@ def _commit_path(document: Document) -> Iterator[ConfigWarning]:
 
 
 def _client_retries(document: Document) -> Iterator[ConfigWarning]:
-    """Warn about PyIceberg without its retries, which depend on the release."""
+    """Warn about PyIceberg if retries are not set, because its defaults depend on the release."""
     for cls in resolve_classes(document):
         given = cls.settings.model_fields_set | (cls.own.model_fields_set if cls.own is not None else set())
         if cls.path is PYICEBERG and not {"retry", "retry_policy"} & given:
@@ -198,7 +198,7 @@ def _one_pointer(document: Document) -> Iterator[ConfigWarning]:
 
 
 def _failed_cas(document: Document) -> Iterator[ConfigWarning]:
-    """Warn about a failed_cas latency of a custom profile that has no effect because it is below that of a success."""
+    """Warn about a ``failed_cas`` latency in a custom profile that has no effect because it is below the latency of ``cas``."""
     name = document.catalog.provider or document.storage.provider or ""
     if not name.endswith(".toml") or document.catalog.linearization < 1.0 or document.catalog.type not in (None, "cas"):
         return

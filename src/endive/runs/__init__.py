@@ -1,1 +1,1 @@
-"""Define a run on disk: identity, locations and names of files, their content, and their integrity."""
+"""Define a run on disk: its identity, and the names, content and integrity of its files."""

@@ -1,6 +1,6 @@
-"""Check that the files of a run are unchanged output of the model: checksums, schema, row invariants, counts and trace.
+"""Check that the files of a run are unmodified output of the model: checksums, schema, row invariants, counts and trace.
 
-Also check that the configuration of an experiment matches the hash in its name and the records of its runs.
+The module also checks that the configuration of an experiment matches the hash in its name and the records of its runs.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def results_problem(run: StoredRun) -> str | None:
 
 
 class SampledIds:
-    """Check of the transactions that a study keeps of a run with ``transactions`` rows."""
+    """Checker of the sample of rows that a study keeps from a run with ``transactions`` rows."""
 
     def __init__(self, transactions: int) -> None:
         self._transactions = transactions
@@ -106,7 +106,7 @@ class SampledIds:
         self._ids.append(ids)
 
     def check_complete(self, rows: KeptRows) -> None:
-        """Check that each row of the sample occurred exactly once. Raises RowError."""
+        """Check that each row of the sample occurs exactly once. Raises RowError."""
         found = np.sort(np.concatenate([np.zeros(0, np.int64), *self._ids]))
         expected = np.arange(self._transactions if rows == "sample" else 0)
         expected = expected[is_sampled(expected)]
@@ -115,7 +115,7 @@ class SampledIds:
 
 
 def _compare_summary(key: str, found: Any, own: Any) -> None:
-    """Raise UnsoundError if a value in a summary differs from the rows; sums of times may differ by rounding."""
+    """Raise UnsoundError if a value in a summary differs from the rows. Sums of times may differ by rounding errors."""
     if isinstance(own, dict) and isinstance(found, dict):
         for name in sorted(own.keys() | found.keys()):
             _compare_summary(f"{key}.{name}", found.get(name), own.get(name))
@@ -132,7 +132,7 @@ def _compare_summary(key: str, found: Any, own: Any) -> None:
 
 
 def _check_total(total: Mapping[str, Any], rows: int) -> None:
-    """Raise UnsoundError if the counts in a summary differ from the number of recorded rows."""
+    """Raise UnsoundError if the counts in a summary do not add up to the recorded number of rows."""
     if total["transactions"] != rows:
         raise UnsoundError(f"its summary has {total['transactions']} transactions, but {rows} were recorded")
     if sum(total.get(name, 0) for name in ("committed", "aborted", "in_flight")) != rows:
@@ -142,7 +142,7 @@ def _check_total(total: Mapping[str, Any], rows: int) -> None:
 def configuration_problem(experiment: StoredExperiment) -> str | None:
     """Check that the runs of an experiment have its configuration. Return the problem, or None.
 
-    Experiments of another model version, and experiments whose trace of submissions is at another path, are not checked.
+    Experiments of a different model version, and experiments whose trace of submissions has been moved, are not checked.
     """
     own = hash_of(experiment.name)
     if own is None or not experiment.of_this_version:
@@ -244,7 +244,7 @@ def _classes(run: StoredRun) -> frozenset[str]:
 
 
 def _closed_classes(run: StoredRun) -> frozenset[str]:
-    """Return the classes of clients that submit only after their previous transaction has ended."""
+    """Return the classes in which a client submits its next transaction only after the previous one has ended."""
     workload = run.provenance["parameters"].get("workload")
     classes = workload.items() if isinstance(workload, dict) else ()
     return frozenset(name for name, cls in classes if isinstance(cls, dict) and _is_closed(cls))

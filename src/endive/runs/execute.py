@@ -1,8 +1,8 @@
 """Run a configuration and write its files atomically: results, summary and provenance.
 
-``prepare_run`` builds the model and chooses the engine, once; ``execute_run`` streams the rows to Parquet and writes the records
-next to them. The files of a run suffice to check and reproduce the run. Results are written last: if they exist, so do the other
-files.
+``prepare_run`` builds the model and chooses the engine. ``execute_run`` streams the rows to Parquet and writes the records next to
+them. The files of a run suffice to check and reproduce the run. The results are written last, so if they exist, the other files
+exist too.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _DEPENDENCIES = ("numba", "numpy", "pandas", "pyarrow", "pydantic", "scipy", "si
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """A run that is ready to be executed: the built model, the engine and the seed.
+    """Run that is ready to be executed: the model, the engine and the seed.
 
     Attributes:
         experiment: Hash of the experiment.
-        simulation: The model, its engine and its seed.
+        simulation: The model, the engine and the seed.
     """
 
     document: Document
@@ -64,7 +64,7 @@ class PreparedRun:
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A run whose files are on disk."""
+    """Run whose files are on disk."""
 
     files: RunFiles
     rows: int
@@ -76,8 +76,8 @@ def prepare_run(document: Document, *, seed: int | None = None, among_many: bool
     """Build the model of a document.
 
     Args:
-        document: A checked configuration.
-        seed: Seed; overrides the seed of the document.
+        document: Checked configuration.
+        seed: Seed that replaces the one in the document.
         among_many: Whether similar runs follow, so that the run waits for the compilation of a kernel.
     """
     simulation = Simulation(build_simulation_config(document, seed_override=seed), among_many=among_many)
@@ -96,17 +96,19 @@ def run_experiment(
     """Run a document and write its results below ``root``.
 
     Raises:
-        PermissionError: If a link below ``root`` leads out of it, or the results would replace a file that is not a result.
+        PermissionError: If a link below ``root`` points outside of ``root``, or the results would replace a file that is not a
+            result.
     """
     prepared = prepare_run(document, seed=seed, among_many=among_many)
     return execute_run(prepared, place_run(prepared, root), trace=trace, progress=progress)
 
 
 def place_run(prepared: PreparedRun, root: Path) -> RunFiles:
-    """Return the files of a run below ``root``: in the experiment's directory, or next to ``output_path`` without a label.
+    """Return the files of a run below ``root``: in the experiment's directory or, without a label, next to ``output_path``.
 
     Raises:
-        PermissionError: If a link below ``root`` leads out of it, or the results would replace a file that is not a result.
+        PermissionError: If a link below ``root`` points outside of ``root``, or the results would replace a file that is not a
+            result.
     """
     label = prepared.document.experiment.label
     if label is None:
@@ -140,11 +142,11 @@ def execute_run(
     """Simulate a prepared run and write its files.
 
     Args:
-        prepared: The run.
+        prepared: Run to simulate.
         files: Files to write.
-        trace: Whether to write a log of all events as well, which requires the reference engine.
+        trace: Whether to also write a log of all events, which requires the reference engine.
         progress: Function that is called with the simulated time.
-        rows: Rows to keep. Unless all rows are kept, the run also writes a temporary file from which it is measured.
+        rows: Rows to keep. Unless all rows are kept, also write a temporary file from which the run is measured.
     """
     summary = Summary(prepared.simulation.config.duration_ms)
     started, clock = datetime.now(UTC), time.perf_counter()
@@ -216,7 +218,7 @@ def _repeat_command(prepared: PreparedRun, files: RunFiles) -> str:
 
 
 def _config_text(document: Document, files: RunFiles) -> str:
-    """Return the given configuration with canonical keys; copy custom profiles and components to its directory."""
+    """Return the configuration with canonical keys as TOML, and copy custom profiles and components to its directory."""
     tree = document.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     tree["simulation"].pop("seed", None)
     for section in ("storage", "catalog"):
@@ -252,13 +254,13 @@ class Outcome:
 
 
 def complete_run(document: Document, seed: int, root: Path, experiment: str, rows: KeptRows = "all") -> Outcome:
-    """Simulate a configuration with a seed, unless the results exist. An exception becomes a failed outcome.
+    """Simulate a configuration with a seed, unless the results exist. Return a failed outcome for an exception.
 
     Args:
-        document: The configuration.
-        seed: The seed.
+        document: Configuration.
+        seed: Seed.
         root: Directory of experiments.
-        experiment: Hash that the plan computed. If this process computes another hash, it has another version of the model.
+        experiment: Hash in the plan. If this process computes a different hash, it has a different version of the model.
         rows: Rows to keep. Unless all rows are kept, the files are written to the scratch directory of ``root``.
     """
     started = time.perf_counter()
@@ -279,7 +281,7 @@ def complete_run(document: Document, seed: int, root: Path, experiment: str, row
 
 
 def transfer_run(root: Path, experiment: str, seed: int, rows: KeptRows) -> None:
-    """Move a measured run from the scratch directory to the study, unless the study already has the rows to keep."""
+    """Move a measured run from the scratch directory to the study, unless the study already has the run with these rows."""
     source = StoredRun(run_directory(scratch_directory(root) / experiment, seed))
     target = StoredRun(run_directory(root / experiment, seed))
     if target.problem() is not None or not target.keeps(rows):

@@ -1,8 +1,8 @@
 """Compute the hash that identifies an experiment, and represent its parameters as columns of tables.
 
-The hash covers every parameter that changes results, with defaults resolved, and ``MODEL_VERSION``. It does not cover the seed,
-the output path, the label or the engine. Parameters that equal their default are left out of the hash, so explicit defaults, and
-new keys whose default does not change results, give the same hash.
+The hash covers ``MODEL_VERSION`` and every parameter that changes results, with defaults resolved. It does not cover the seed, the
+output path, the label or the engine. Parameters that equal their default are not part of the hash. Therefore, neither setting a key
+to its default nor adding a key whose default does not change results changes the hash.
 
 In tables, the key ``catalog.num_tables`` is the column ``param_catalog_num_tables``. Keys that are not set have no column. The name
 of the scenario is also a column.
@@ -39,9 +39,9 @@ _NOT_IN_HASH = ("seed", "output_path", "engine")
 
 
 def parameters(document: Document) -> dict[str, Any]:
-    """Return the parameters of a run as plain values, defaults included.
+    """Return the parameters of a run as plain values, including defaults.
 
-    Store profiles are described by their latencies, traces and custom components by a hash of their content.
+    Latency profiles are represented by their latencies, and traces and custom components by a hash of their content.
     """
     tree = document.model_dump(mode="json")
     del tree["experiment"]
@@ -83,7 +83,7 @@ def hash_parameters(tree: Mapping[str, Any]) -> str:
 
 
 def _describe_profile(profile: StorageProfile) -> dict[str, Any]:
-    """Describe a store profile by its latencies, independent of its name and file."""
+    """Describe a latency profile by its latencies, independent of its name and file."""
     description: dict[str, Any] = {"min_latency_ms": profile.min_latency_ms}
     for field in dataclasses.fields(profile):
         value = getattr(profile, field.name)
@@ -133,7 +133,7 @@ def _resolve_classes(tree: dict[str, Any], document: Document) -> None:
 
 
 def _describe_distributions(section: Section) -> dict[str, Any]:
-    """Return the distributions of a section in canonical form: different spellings of the same distribution are equal."""
+    """Return the distributions of a section in canonical form, so that different spellings of a distribution are equal."""
     found: dict[str, Any] = {}
     for name in type(section).model_fields:
         value = getattr(section, name)
@@ -183,17 +183,17 @@ ARROW_TYPES: dict[type, pa.DataType] = {bool: pa.bool_(), int: pa.int64(), float
 
 
 def column_name(key: str) -> str:
-    """Return the column of a dotted key; a column name is returned unchanged."""
+    """Return the column name of a dotted key. A column name is returned unchanged."""
     return key if key.startswith(PREFIX) else PREFIX + key.replace(".", "_").replace("-", "_")
 
 
 def flat_parameters(parameters: Mapping[str, Any], directory: Path, planned: Mapping[str, Any] | None = None) -> dict[str, Value]:
-    """Return the parameters of an experiment by column; providers have the names used in the configuration.
+    """Return the parameters of an experiment by column. Providers have the names that the configuration uses.
 
     Args:
         parameters: Resolved parameters.
         directory: Directory of the experiment, with its configuration.
-        planned: Configuration of an experiment that is not on disk yet.
+        planned: Configuration of an experiment that is not yet on disk.
     """
     config = _configuration(directory) if planned is None else planned
     tree = {SCENARIO: scenario_in(config), **parameters, **_with_provider_names(parameters, config, directory)}
@@ -201,7 +201,7 @@ def flat_parameters(parameters: Mapping[str, Any], directory: Path, planned: Map
     taken: set[str] = set()
     for key, value in _leaves(tree, ()):
         name = column_name(".".join(key))
-        while name.lower() in taken:  # classes `a-b` and `a_b`; Spark does not tell `A` from `a`
+        while name.lower() in taken:  # classes `a-b` and `a_b`; Spark ignores case
             name += "_"
         taken.add(name.lower())
         columns[name] = value
@@ -219,12 +219,12 @@ def _leaves(node: Any, key: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], 
 
 
 def scenario_of(directory: Path) -> str | None:
-    """Return the scenario of the experiment in a directory, if it has one."""
+    """Return the scenario of the experiment in a directory, or None."""
     return scenario_in(_configuration(directory))
 
 
 def scenario_in(config: Mapping[str, Any]) -> str | None:
-    """Return the scenario named in the content of a configuration file, if any."""
+    """Return the scenario in the content of a configuration file, or None."""
     about = config.get("experiment")
     name = about.get(SCENARIO) if isinstance(about, dict) else None
     return name if isinstance(name, str) else None
@@ -238,7 +238,7 @@ def _configuration(directory: Path) -> dict[str, Any]:
 
 
 def _with_provider_names(parameters: Mapping[str, Any], config: Mapping[str, Any], directory: Path) -> dict[str, Any]:
-    """Return the sections of storage and catalog with the name of the provider in place of its latencies."""
+    """Return the sections of storage and catalog, with the provider's name instead of its latencies."""
     named: dict[str, Any] = {}
     inherited = "custom"
     for section in ("storage", "catalog"):
@@ -248,13 +248,13 @@ def _with_provider_names(parameters: Mapping[str, Any], config: Mapping[str, Any
         given = given if isinstance(given, str) else None
         if given is not None and given.endswith(".toml"):
             given = _own_name(directory / given, section_values.get("provider"))
-        inherited = given or inherited  # a catalog without its own object store uses that of the tables
+        inherited = given or inherited  # by default, the catalog uses the object store of the tables
         named[section] = {**section_values, "provider": inherited}
     return named
 
 
 def _own_name(path: Path, section_values: Any) -> str:
-    """Return the name of a custom profile with a digest of its latencies, so that profiles with the same name differ."""
+    """Return the name of a custom profile with a digest of its latencies, which distinguishes profiles with the same name."""
     try:
         name = str(read_toml(path).get("name", "own"))
     except UnreadableError:
@@ -264,7 +264,7 @@ def _own_name(path: Path, section_values: Any) -> str:
 
 
 def column_types(experiments: Mapping[str, Mapping[str, Value]]) -> dict[str, type]:
-    """Return the type of every column over all experiments; text if types differ."""
+    """Return the type of every column over all experiments, which is text if types differ."""
     types: dict[str, type] = {}
     for parameters in experiments.values():
         for name, value in parameters.items():
@@ -287,7 +287,7 @@ def varying(experiments: Mapping[str, Mapping[str, Value]]) -> list[str]:
 
 
 def varying_within_scenarios(experiments: Mapping[str, Mapping[str, Value]]) -> list[str]:
-    """Return the columns that vary between experiments of one scenario. Differences between scenarios are not axes of the study."""
+    """Return the columns that vary within a scenario. Differences between scenarios are not axes of the study."""
     groups: dict[Value | None, dict[str, Mapping[str, Value]]] = {}
     for name, parameters in experiments.items():
         groups.setdefault(parameters.get(SCENARIO_COLUMN), {})[name] = parameters

@@ -1,4 +1,4 @@
-"""Names and locations of files. No other module spells these names.
+"""Define the names and locations of files. Only this module contains these names.
 
     ROOT/LABEL-HASH/cfg.toml  version.txt                                   an experiment
     ROOT/LABEL-HASH/SEED/results.parquet  summary.json  provenance.json     a run (with --trace also trace.parquet)
@@ -32,7 +32,7 @@ METRICS_TABLES = {
     "distributions": "distributions",
     "over_time": "over_time",
 }
-"""File names of the tables of metrics, without extension, by view name."""
+"""File names without extension of the tables of metrics, by view name."""
 REPORT, FIGURES_FOLDER = "report.html", "figures"
 FRONTIER, TUNING, SCREENING = "frontier.json", "tune.json", "screen.json"
 REPLICATIONS_FOLDER = "runs"
@@ -54,7 +54,7 @@ class RunFiles:
 
     @classmethod
     def in_directory(cls, run: Path) -> RunFiles:
-        """Return the files of a run of a labelled experiment, given the directory of the run."""
+        """Return the files of a run, given the directory of the run."""
         experiment = run.parent
         return cls(run / RESULTS, run / SUMMARY, run / PROVENANCE, run / TRACE, experiment / CONFIG, experiment / VERSION)
 
@@ -69,7 +69,7 @@ class RunFiles:
 
     @property
     def measuring(self) -> Path:
-        """Temporary file from which a run is measured if the study does not keep all rows."""
+        """Temporary file from which the run is measured if the study does not keep all rows."""
         return self.results.with_name(_MEASURING)
 
     def own_profile(self, section: str) -> Path:
@@ -151,7 +151,7 @@ def scratch_directory(root: Path) -> Path:
 
 
 def dataset_folder(root: Path) -> Path:
-    """Return the path of the dataset of a directory of experiments."""
+    """Return the path of the consolidated dataset of a directory of experiments."""
     return root / DATASET_FOLDER
 
 
@@ -168,7 +168,7 @@ def part_files(dataset: Path) -> Iterator[Path]:
 
 
 def measured_units(root: Path) -> Path:
-    """Return the folder with the rows of metrics, in one file per measurement unit."""
+    """Return the directory of the rows of metrics, with one file per measurement unit."""
     return root / METRICS_FOLDER / "units"
 
 

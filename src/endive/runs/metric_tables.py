@@ -1,6 +1,6 @@
 """Write and read the tables of metrics.
 
-All tables are written together under a lock, so that readers see the tables of one measurement.
+All tables are written together under a lock, so that all tables that a reader gets belong to the same measurement.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ENDINGS = ("parquet", "csv")
 
 
 def write_tables(root: Path, tables: Mapping[str, pa.Table], state: Mapping[str, Any]) -> None:
-    """Write all tables, by view name, as Parquet and CSV, and a record of the state that they describe and of their checksums."""
+    """Write all tables (by view name) as Parquet and CSV, and a record of their checksums and of the state that they describe."""
     check_inside(root / METRICS_FOLDER / METRICS_STATE, root)
     with _locked(root, fcntl.LOCK_EX):
         with ExitStack() as written:  # when the block ends, all files are renamed to their final names
@@ -40,7 +40,7 @@ def write_tables(root: Path, tables: Mapping[str, pa.Table], state: Mapping[str,
 
 
 def for_spreadsheets(table: pa.Table) -> pa.Table:
-    """Return a table for CSV, with a quote before each text that a spreadsheet would evaluate (it begins with =, +, - or @)."""
+    """Return a table for CSV, with a quote before each text that a spreadsheet would evaluate (starting with =, +, - or @)."""
     for number, field in enumerate(table.schema):
         if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
             column = pc.replace_substring_regex(table.column(number), r"\A([=+@\t\r-])", r"'\1")
@@ -49,7 +49,7 @@ def for_spreadsheets(table: pa.Table) -> pa.Table:
 
 
 def read_tables(root: Path) -> dict[str, pa.Table] | None:
-    """Read all tables, by view name. Return None if a table is missing or damaged, or belongs to another measurement."""
+    """Read all tables by view name. Return None if a table is missing, damaged, or from a different measurement."""
     paths = {view: metrics_table(root, name, "parquet") for view, name in METRICS_TABLES.items()}
     try:
         with _locked(root, fcntl.LOCK_SH):
@@ -64,14 +64,14 @@ def read_tables(root: Path) -> dict[str, pa.Table] | None:
 
 
 def read_state(root: Path) -> dict[str, Any] | None:
-    """Read the state that the tables describe; None if no state is recorded."""
+    """Read the state that the tables describe. Return None if no state is recorded."""
     found = _read_record(root)
     kept = {name: value for name, value in found.items() if name not in ("tables", CHECKSUM)}
     return kept if isinstance(found.get("tables"), dict) else None
 
 
 def find_damaged_tables(root: Path) -> list[str]:
-    """Return the problems of the tables and of the rows of metrics that they were created from; empty if there are no tables."""
+    """Return the problems of the tables, and of the rows of metrics behind them; empty if there are no tables."""
     with _locked(root, fcntl.LOCK_SH):
         return [f"{METRICS_FOLDER}/{problem}" for problem in (*_damaged_tables(root), *_damaged_units(root))]
 
@@ -100,7 +100,7 @@ def _damaged_units(root: Path) -> Iterator[str]:
 
 
 def write_unit(folder: Path, key: str, rows: pa.Table) -> None:
-    """Write the metrics of runs that share a window to a file named by their key and the checksum of the file."""
+    """Write the metrics of runs that share a window. The file name contains their key and the checksum of the file."""
     buffer = pa.BufferOutputStream()
     pq.write_table(rows, buffer, compression="zstd")
     content = buffer.getvalue().to_pybytes()
@@ -112,7 +112,7 @@ def write_unit(folder: Path, key: str, rows: pa.Table) -> None:
 
 
 def read_unit_file(folder: Path, key: str) -> pa.Table | None:
-    """Read the metrics that ``write_unit`` wrote; None if the file is missing or damaged."""
+    """Read the metrics that ``write_unit`` wrote. Return None if the file is missing or damaged."""
     for path in folder.glob(f"{key}-*.parquet"):
         try:
             if path.is_file() and checksum(path) == path.stem.partition("-")[2]:
@@ -132,7 +132,7 @@ def _checksums(record: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _read_record(root: Path) -> dict[str, Any]:
-    """Read the record of the tables; empty if it is missing or damaged."""
+    """Read the record of the tables. Return an empty dict if the record is missing or damaged."""
     try:
         found = read_json(root / METRICS_FOLDER / METRICS_STATE)
     except UnreadableError:
@@ -142,12 +142,12 @@ def _read_record(root: Path) -> dict[str, Any]:
 
 @contextmanager
 def _locked(root: Path, kind: int) -> Iterator[None]:
-    """Wait for the lock of the tables; it is released when the process ends."""
+    """Hold the lock of the tables, which is released when the process ends."""
     lock = root / METRICS_FOLDER / LOCK
     if kind == fcntl.LOCK_EX:
         lock.parent.mkdir(parents=True, exist_ok=True)
     elif not lock.is_file():
-        yield  # the tables were copied here, so no process writes them
+        yield  # the tables are a copy, so no process writes them
         return
     with locked(lock, kind):
         yield

@@ -39,7 +39,7 @@ _NAME = re.compile(r"^[A-Za-z0-9._-]+")
 def pack_study(root: Path, archive: Path) -> dict[str, str]:
     """Write the study of a directory to an archive atomically, and return the checksums by file.
 
-    Files that do not belong to a study, such as the consolidated dataset, are left out.
+    Files that do not belong to a study, such as the consolidated dataset, are not packed.
     """
     files = {path.relative_to(root).as_posix(): path for path in sorted(list_study_files(root))}
     lock = "".join(f"{line}\n" for line in lock_versions())
@@ -67,7 +67,7 @@ def _add(target: ZipFile, name: str, content: bytes) -> None:
 
 
 def list_study_files(root: Path) -> Iterator[Path]:
-    """Yield the files of a study: its experiments, its file and plan, metrics, figures and report. Links are skipped."""
+    """Yield the files of a study: experiments, study file and plan, metrics, figures and report. Links are skipped."""
     places = [path for path in root.iterdir() if path.is_dir() and not path.is_symlink() and is_experiment(path)]
     places += [root / METRICS_FOLDER, root / FIGURES_FOLDER, *{path.parent for path in study_plans(root)}]
     for place in places:
@@ -91,7 +91,7 @@ def lock_versions(package: str = _PACKAGE) -> list[str]:
             continue
         try:
             distribution = metadata.distribution(name)
-        except metadata.PackageNotFoundError:  # required by another system, or by an extra that is not installed
+        except metadata.PackageNotFoundError:  # required on other systems, or by an extra that is not installed
             continue
         found[key] = __version__ if key == _PACKAGE else distribution.version
         required = [each for each in distribution.requires or () if "extra ==" not in each]
@@ -100,7 +100,7 @@ def lock_versions(package: str = _PACKAGE) -> list[str]:
 
 
 def check_pack(root: Path) -> list[str]:
-    """Return the differences between an unpacked study and its manifest; empty if the directory was not packed."""
+    """Return the differences between an unpacked study and its manifest; empty if the directory is not an unpacked study."""
     file = root / PACK_MANIFEST
     if not file.is_file():
         return []

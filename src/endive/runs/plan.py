@@ -1,8 +1,8 @@
 """Plan sweeps, and read and write the records of the studies in a directory.
 
-A plan has the experiments of a sweep, the estimated effort of each experiment, and the finished runs. A sweep writes the file and
-the plan of its study before its first run. Reports read the question and the scenarios from them, and ``endive experiments
-watch`` reads the progress: a run is finished when its results exist.
+A plan contains the experiments of a sweep, with the estimated effort of each. A sweep writes the study file and the plan before its
+first run. Reports read the question and the scenarios from these files. ``endive experiments watch`` derives the progress from the
+plan: a run is finished when its results exist.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from endive.runs.stored import StoredRun, find_experiments
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """Configuration of a sweep at one combination of axis values."""
+    """Configuration of a sweep for one combination of axis values."""
 
     values: Mapping[str, Any]
     document: Document
@@ -55,14 +55,14 @@ class SweepPoint:
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """All configurations of a sweep, and the seeds of each configuration.
+    """Configurations of a sweep, and the seeds of each configuration.
 
     Attributes:
         name: Label of the experiments.
         points: Points of the sweep.
-        seeds: Seeds of each point; with a precision, the seeds of the pilot.
+        seeds: Seeds of each point; if a precision is set, the seeds of the pilot.
         rows: Rows to keep.
-        precision: Precision that determines the number of seeds; None if the seeds are given.
+        precision: Precision that determines the number of seeds; None if the seeds are set.
         counts: Number of seeds of points that need more than the pilot, by experiment hash.
     """
 
@@ -84,7 +84,7 @@ class SweepPlan:
 
 
 def plan_sweep(sweep: Sweep) -> SweepPlan:
-    """Expand a sweep into its configurations, without duplicates. Raises ConfigError with all problems.
+    """Expand a sweep into its configurations, without duplicates. Raises ConfigError, which lists every problem.
 
     Two scenarios with equal configurations are an error, because one of them does not have the intended effect.
     """
@@ -105,7 +105,7 @@ def plan_sweep(sweep: Sweep) -> SweepPlan:
 
 
 MOST_BYTES = 20 * 2**30
-"""Estimated size of all rows of a sweep up to which they are kept by default."""
+"""Maximum estimated size of all rows of a sweep for which all rows are kept by default."""
 
 
 def _rows_for(points: Sequence[SweepPoint], seeds: int) -> KeptRows:
@@ -146,7 +146,7 @@ class Work:
     damaged: tuple[str, ...] = field(default=())
     """Runs with damaged files, each with its problem."""
     older: int = 0
-    """Experiments with the same label and an older model version."""
+    """Number of experiments with the same label and an older model version."""
     rows: KeptRows = "all"
     """Rows to keep."""
     points: tuple[SweepPoint, ...] = ()
@@ -159,7 +159,7 @@ class Work:
 
 
 def remaining_work(plan: SweepPlan, root: Path) -> Work:
-    """Divide runs into finished runs (with matching checksums) and unfinished runs."""
+    """Divide the runs of a plan into finished runs (with matching checksums) and unfinished runs."""
     runs = [PlannedRun(point, seed) for point in plan.points for seed in plan.seeds_of(point)]
     with ThreadPoolExecutor(min(16, 4 * (os.cpu_count() or 1))) as pool:
         found = list(pool.map(lambda run: _state(StoredRun(run.directory(root)), plan.rows), runs))
@@ -170,7 +170,7 @@ def remaining_work(plan: SweepPlan, root: Path) -> Work:
 
 
 def _state(stored: StoredRun, rows: KeptRows) -> str | None:
-    """Return None if the run is complete, "" if it was never run or has fewer rows than requested, and otherwise the problem."""
+    """Return None if the run is complete, "" if it does not exist or has too few rows, and otherwise the problem of its files."""
     if not stored.directory.exists():
         return ""
     problem = stored.problem()
@@ -180,7 +180,7 @@ def _state(stored: StoredRun, rows: KeptRows) -> str | None:
 
 
 class PlannedExperiment(Record):
-    """An experiment of a study: axis values, estimated CPU seconds of a run, and the number of seeds if it exceeds the default."""
+    """Experiment of a study: axis values, estimated CPU seconds per run, and number of seeds if it differs from the study's."""
 
     values: dict[str, Any]
     cpu_seconds: Annotated[float, Field(ge=0, le=1e12)] = 0.0
@@ -189,13 +189,13 @@ class PlannedExperiment(Record):
 
 
 _MOST_RUNS = 10**7
-"""Maximum number of runs of a study, because the display of the progress looks up each run."""
+"""Maximum number of runs of a study, because displaying the progress looks up each run."""
 Argument = Annotated[str, Field(pattern=r"^[A-Za-z0-9.,_=%-]{1,255}$")]
-"""An argument that needs no quoting in a shell."""
+"""Argument that does not need quotes in a shell."""
 
 
 class StudyRecord(Record):
-    """Plan of a study. ``arguments`` of ``endive sweep`` reproduce it from the file next to it."""
+    """Plan of a study. ``endive sweep`` with ``arguments`` reproduces it from the study file next to the plan."""
 
     label: ExperimentName
     question: str | None = None
@@ -253,7 +253,7 @@ def keep_study(root: Path, sweep: Sweep, plan: SweepPlan) -> None:
 
 
 def _seeds_arguments(plan: SweepPlan) -> list[str]:
-    """Return the options for a precision or for consecutive seeds; other seeds are in the file."""
+    """Return the options for a precision or for consecutive seeds. All other seeds are in the study file."""
     if plan.precision is not None:
         return ["--precision", str(plan.precision), "--max-seeds", str(plan.precision.most_seeds)]
     seeds = plan.seeds
@@ -263,7 +263,7 @@ def _seeds_arguments(plan: SweepPlan) -> list[str]:
 
 
 def keep_names(root: Path, plan: SweepPlan) -> None:
-    """Write the names of the plan's scenarios to existing experiments."""
+    """Write the names of the plan's scenarios to the configurations of existing experiments."""
     for point in plan.points:
         file = point.directory(root) / CONFIG
         try:
@@ -278,7 +278,7 @@ def keep_names(root: Path, plan: SweepPlan) -> None:
 
 
 def read_studies(root: Path) -> list[StudyRecord]:
-    """Return the records of the studies of a directory; skip damaged records."""
+    """Return the records of the studies in a directory, except damaged records."""
     found = []
     for path in study_plans(root):
         try:
@@ -291,7 +291,7 @@ def read_studies(root: Path) -> list[StudyRecord]:
 def find_damaged_studies(root: Path, now: float) -> list[tuple[str, str]]:
     """Return the labels and problems of studies with damaged files or missing runs.
 
-    A study that is running is not incomplete. ``now`` is in seconds since the epoch.
+    The runs of a study that is still running are not missing. ``now`` is in seconds since the epoch.
     """
     problems = []
     for path in study_plans(root):
@@ -311,7 +311,7 @@ def find_damaged_studies(root: Path, now: float) -> list[tuple[str, str]]:
 
 
 def study_of(root: Path, experiments: Iterable[str]) -> StudyRecord | None:
-    """Return the study to which all these experiments, given by name, belong; None if there is not exactly one such study."""
+    """Return the study that contains all these experiments, given by name; None if there is not exactly one."""
     labels = {label_of(root / name) for name in experiments}
     return next((each for each in read_studies(root) if {each.label} == labels), None)
 
@@ -321,13 +321,13 @@ State = Literal["running", "finished", "stopped"]
 
 @dataclass(frozen=True)
 class StudyProgress:
-    """Progress of a study. ``seconds_left`` is None before the first run is done, or if no process runs the study."""
+    """Progress of a study. ``seconds_left`` is None before the first run has finished, or if no process runs the study."""
 
     label: str
     done: int
     total: int
     share: float
-    """Fraction of the estimated effort that is done."""
+    """Fraction of the estimated effort that has been completed."""
     elapsed_seconds: float
     seconds_left: float | None
     state: State

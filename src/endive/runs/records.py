@@ -1,4 +1,4 @@
-"""Define the JSON records of runs: schemas, checksums, and the function that reads them."""
+"""Define the JSON records of runs: their schemas, their checksums, and functions that read them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RecordError(ValueError):
 
 
 class Record(BaseModel):
-    """A record with at least the entries of its schema."""
+    """Base class of records. A record can contain more entries than its schema."""
 
     model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
 
@@ -34,7 +34,7 @@ Count = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class SimulationParameters(Record):
-    """Parameters of a run that the metrics depend on."""
+    """Parameters of a run on which metrics depend."""
 
     duration_ms: Annotated[float, Field(gt=0, le=MOST_MS)]
 
@@ -77,7 +77,7 @@ class ServiceSummary(Record):
 
 
 class SummaryRecord(Record):
-    """The summary of a run."""
+    """Summary of a run."""
 
     total: SummaryTotal
     service: ServiceSummary | None = None
@@ -113,7 +113,7 @@ def read_provenance(path: Path) -> dict[str, Any]:
 
 
 def read_sealed_record(path: Path, model: type[Model]) -> dict[str, Any]:
-    """Read a record that matches its schema and its checksum, if it has one. Raises RecordError."""
+    """Read a record that matches its schema and, if it has one, its checksum. Raises RecordError."""
     tree = read_record(path, model)
     if not is_sealed(tree):
         raise RecordError(path, f"`{CHECKSUM}` is {in_short(tree[CHECKSUM])}, which does not match the content of the record")

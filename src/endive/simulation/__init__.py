@@ -1,4 +1,4 @@
-"""Simulation runs: configuration, engines, results."""
+"""Define and run simulations: configuration, engines and results."""
 
 from endive.simulation.columns import RESULT_SCHEMA, TRACE_SCHEMA
 from endive.simulation.config import SimulationConfig

@@ -1,4 +1,4 @@
-"""Define the configuration of a run, which consists of objects of the model."""
+"""Define the configuration of a run as objects of the model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from endive.workload import Workload, WorkloadClass
 
 EngineName = Literal["auto", "reference", "compiled"]
 BACKOFF_FIELDS = ("enabled", "base_ms", "multiplier", "max_ms", "jitter")
-"""Fields of ``Backoff`` that ``SimulationConfig`` also has, with the prefix ``backoff_``."""
+"""Fields of ``Backoff`` that also exist in ``SimulationConfig``, with the prefix ``backoff_``."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class SimulationConfig:
     """Complete configuration of a run.
 
     A workload class can override ``max_retries``, ``policy`` and ``conflict_detector``. ``seed`` determines the random streams of
-    all built-in components. If ``seed`` is None, the seed of the workload applies. Custom components use the random generators with
+    all built-in components. If ``seed`` is None, the seed of the workload is used. Custom components use the random generators with
     which they were created.
     """
 
@@ -42,7 +42,7 @@ class SimulationConfig:
     backoff_jitter: float = 0.1
 
     policy: CommitPolicy | None = None
-    """Commit policy. If the value is None, the defaults of ``CommitPolicy`` and the backoff fields above apply."""
+    """Commit policy. If None, the defaults of ``CommitPolicy`` and the backoff fields above apply."""
     manifest_list_seal_threshold_bytes: int = 0
     drain: bool = False
     engine: EngineName = "auto"

@@ -3,9 +3,9 @@
 The reference engine is the readable definition of a run. The engine writes one row for each transaction, in the order in which
 transactions end, and then the rows of transactions in flight.
 
-Events at the same time are ordered by transaction number. After the events of transactions follow arrivals in the order of their
-sources, late starts of writers, and the events of committers: handoffs, starts of commits, timers, last rounds. SimPy orders events
-at the same time by priority, so the engine passes the transaction number as the priority of an event.
+Events at the same time are ordered by transaction number. The events of transactions precede arrivals, in the order of their
+sources, then late starts of writers, and then the events of committers: handoffs, starts of commits, timers, last rounds. SimPy
+orders simultaneous events by priority, so the engine passes the transaction number as the priority of an event.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ARRIVAL, LATE_START, HAND_OVER, BEGIN, TIMER, LAST_ROUND = range(6)
 
 
 class CommitterDriver:
-    """Event loop of the committer of one class, with its timer and the client that commits."""
+    """Events of the committer of one class: its timer and its commits."""
 
     def __init__(self, engine: ReferenceEngine, source: CommitterSource, counters: HandOverCounters) -> None:
         cls = source.workload_class
@@ -76,7 +76,7 @@ class CommitterDriver:
         self._consider()
 
     def _consider(self) -> None:
-        """End the committer round if every writer has delivered, then start a commit or set the timer.
+        """Close the committer round if every writer has handed off a file batch, then start a commit or set the timer.
 
         If a commit is in progress, the method does nothing.
         """
@@ -101,7 +101,7 @@ class CommitterDriver:
         self._engine.submit(self._source, self._committer.begin(self._engine.now_ms))
 
     def end(self, *, installed: bool) -> None:
-        """End the current commit: its file batches are committed, aborted, or queued again."""
+        """End the current commit. Its file batches are committed, aborted, or queued again."""
         aborted = not installed and self._engine.has_ended()
         writers = self._committer.end(remove=installed or aborted)
         if aborted:
@@ -113,7 +113,7 @@ class CommitterDriver:
         self._consider()
 
     def _release(self, writer: Source) -> None:
-        """Resume a writer that was blocked until one of its file batches committed."""
+        """Resume a writer that was blocked until one of its file batches was committed."""
         writer.uncommitted -= 1
         if writer.blocked:
             writer.blocked = False
@@ -231,7 +231,7 @@ class ReferenceEngine:
         now_ms, delay_ms = self._env.now, source.next_delay_ms(self._env.now)
         traced_ms = source.workload_class.arrivals.traced_ms(source.ordinal)
         if traced_ms is not None and math.isfinite(traced_ms) and now_ms + delay_ms != traced_ms:
-            # the sum may round to another time; from the second half of traced_ms on it is exact
+            # the sum can be rounded to a different time; it is exact from the second half of traced_ms on
             self.schedule(ARRIVAL, source, 0.75 * traced_ms - now_ms, partial(self.await_arrival, source))
         else:
             self.arrive_after(source, delay_ms)

@@ -1,8 +1,8 @@
-"""Check invariants of result rows that hold for every configuration and engine.
+"""Check the invariants of result rows, which hold for every configuration and engine.
 
 ``RowInvariants`` checks batches in the order in which the engine wrote them, and keeps running totals. ``endive experiments
-verify`` and the fuzzers therefore check runs of any length with the same code. A comparison of the two engines does not detect
-mistakes that both engines share. These checks can detect them.
+verify`` and the fuzzers therefore check runs of any length with the same code. These checks can detect mistakes that both engines
+share, which a comparison of the engines cannot.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RowError(ValueError):
 
 @dataclass(frozen=True)
 class RunLimits:
-    """Limits of the table ids and the times in the rows of a run.
+    """Limits of the table ids and times in the rows of a run.
 
     Attributes:
         num_tables: Number of tables, or None if unknown.
@@ -54,7 +54,7 @@ class RowInvariants:
 
     Args:
         classes: Workload classes of the run, or None to accept any class.
-        closed_classes: Classes in which a client submits only after its previous transaction has ended.
+        closed_classes: Classes in which a client submits its next transaction only after the previous one has ended.
         limits: Limits of the table ids and the times.
     """
 
@@ -141,7 +141,7 @@ class RowInvariants:
         self.sums.update({name: int(columns[name].sum()) for name in _SUMS})
 
     def check_complete(self) -> None:
-        """Check that the checked rows belong to transactions 0, 1, 2 and so on, with one row for each.
+        """Check that transactions 0, 1, 2 and so on have exactly one row each.
 
         Raises:
             RowError: If a transaction is missing, or has more than one row.
@@ -197,7 +197,7 @@ class RowInvariants:
                 )
 
     def _check_clients(self, batch: pa.RecordBatch, submit: Floats, ends_ms: Floats) -> None:
-        """Check that a client of a closed loop submits a transaction only after its previous transaction has ended."""
+        """Check that each client of a closed loop submits a transaction only after its previous transaction has ended."""
         if not self._closed_classes:
             return
         names, clients = batch.column("workload_class").to_pylist(), batch.column("client").to_pylist()

@@ -1,8 +1,8 @@
-"""Let the tables of a run start in their steady state: the manifests and snapshots that remain under merging, rewrites and expiry.
+"""Start the tables of a run in their steady state: the numbers of manifests and snapshots under merging, rewrites and expiration.
 
-The commit rates of the classes determine the steady state. Manifests accumulate between merges, so their number is a saw-tooth
-function of time. A table starts at a random time of this cycle. A table with expiry starts with the snapshots that expiry retains.
-If a number would grow without bound, the table starts with the number in ``TableModel``.
+The commit rates of the classes determine the steady state. Manifests accumulate between merges, so their number is a sawtooth
+function of time. A table starts at a random time of this cycle. If snapshots are expired, a table starts with the snapshots that
+expiration retains. A number that would grow without bound starts with the value in ``TableModel``.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ def steady_files(
         model: Initial numbers of manifests and snapshots.
         commits: Commit rates of the table.
         rng: Source of three uniform random numbers: for data manifests, for delete manifests, and for the time since the last
-            expiry.
+            expiration.
         fixed: Names among ``manifests``, ``delete_manifests`` and ``snapshots`` that keep their initial numbers.
-        gap_ms: Function that returns the minimum time in ms between two commits to a table with this number of snapshots.
+        gap_ms: Function that returns the minimum time in ms between two commits to a table, given its number of snapshots.
         most_snapshots: Number of snapshots at which the catalog rejects further snapshots.
     """
     u_data, u_deletes, u_expiry = rng.random_sample(), rng.random_sample(), rng.random_sample()
@@ -123,9 +123,9 @@ def _manifests(model: TableModel, commits: Sequence[CommitRate], u: float, *, de
 
 
 def _tooth(model: TableModel, added_per_merge: float) -> float:
-    """Return the number of manifests that commits add between two merges. The number is infinite without merges.
+    """Return the number of manifests that commits add between two merges. The number is infinite if there are no merges.
 
-    A merging commit merges if there are ``min_count_to_merge`` manifests, including the new manifest, or if a bin is full.
+    A commit merges manifests if there are ``min_count_to_merge``, including the new manifest, or if a bin is full.
     """
     per_bin = model.target_bytes // model.manifest_bytes
     if not model.merge_manifests or per_bin < 2:
@@ -137,7 +137,7 @@ def _tooth(model: TableModel, added_per_merge: float) -> float:
 def _retained(
     commits: Sequence[CommitRate], u: float, gap_ms: Callable[[int], float], most_snapshots: float
 ) -> tuple[int, float] | None:
-    """Return the number of snapshots that expiry retains, and the interval between them in ms. Return None without expiry."""
+    """Return the number of snapshots that expiration retains and the interval between them in ms; None without expiration."""
     expiries = [each for each in commits if not each.snapshots]
     offered = sum(each.per_ms * each.snapshots for each in commits)
     if not expiries or offered <= 0.0:
@@ -153,7 +153,7 @@ def _retained(
 
 
 def _sustained(offered: float, is_possible: Callable[[float], bool]) -> float:
-    """Return the commit rate that a table sustains: the offered rate, or the maximum possible rate if it is lower."""
+    """Return the commit rate that a table sustains: the offered rate, or the maximum rate if that is lower."""
     if is_possible(offered):
         return offered
     low, high = 0.0, offered
@@ -173,7 +173,7 @@ def _age_ms(events: Sequence[CommitRate], u: float) -> float:
 
 
 def start_steady(config: SimulationConfig, fixed: Collection[str] = ()) -> SimulationConfig:
-    """Return the configuration with tables that start in their steady state.
+    """Return the configuration, with tables that start in their steady state.
 
     Args:
         config: Configuration with a built-in catalog that tracks metadata files. Other configurations are returned unchanged.
@@ -199,7 +199,7 @@ def _most_snapshots(model: TableModel, limit_bytes: int | None) -> float:
 
 
 def _commits_by_table(config: SimulationConfig, commit_ms: float) -> list[list[CommitRate]]:
-    """Return the commit rates of each table. Only classes that are active at the start of the run count."""
+    """Return the commit rates of each table, from the classes that are active at the start of the run."""
     tables: list[list[CommitRate]] = [[] for _ in range(config.workload.config.num_tables)]
     for cls in config.workload.config.workload_classes:
         path, settings = config.policy_of(cls).path, cls.settings or OperationSettings()
@@ -232,7 +232,7 @@ def _rates(config: SimulationConfig, cls: WorkloadClass, commit_ms: float) -> It
 def _class_rate(config: SimulationConfig, cls: WorkloadClass, commit_ms: float) -> float:
     """Return the commits per millisecond of a class if all of its transactions commit; 0 for a class that starts later.
 
-    For a schedule, the rate is the mean over the run. A class that starts within its first interval counts as active.
+    For a schedule, the rate is the mean over the run. A class that starts within its first interval counts as active at the start.
     """
     if cls.arrivals.is_steady:
         per_ms = cls.arrivals.submissions_per_ms(mean_ms, mean_ms(cls.runtime) + commit_ms)
@@ -260,7 +260,7 @@ def _table_shares(config: SimulationConfig, cls: WorkloadClass) -> dict[int, flo
 
 
 def _count_shares(cls: WorkloadClass, total: int) -> Sequence[tuple[int, float]]:
-    """Return the possible numbers of tables of a transaction, each with its probability."""
+    """Return the possible numbers of tables per transaction, each with its probability."""
     count = cls.tables_per_txn
     if not isinstance(count, ZipfCount):
         return ((min(count, total), 1.0),)
@@ -287,7 +287,7 @@ class _Gaps:
     catalog: StoredCatalog
 
     def gap_ms(self, snapshots: int) -> float:
-        """Return the minimum time between commits to a table with this number of snapshots, in ms; 0 for a custom object store."""
+        """Return the minimum time between commits to a table with ``snapshots`` snapshots, in ms; 0 for a custom object store."""
         catalog = self.catalog
         if not isinstance(self.config.storage_provider, ProfiledProvider) or not isinstance(catalog.storage, ProfiledProvider):
             return 0.0

@@ -1,12 +1,12 @@
 """Define distributions of latencies, inter-arrival times and runtimes, all in milliseconds.
 
-A distribution is immutable. ``sample(rng)`` converts one uniform random number to one value. ``rng`` is a ``Stream`` or an
-``np.random.RandomState``. The compiled engine reads built-in distributions through ``parameters``.
+A distribution is immutable. ``sample(rng)`` draws one uniform random number and converts it to a value. ``rng`` is a ``Stream`` or
+an ``np.random.RandomState``. The compiled engine reads built-in distributions through ``parameters``.
 
 Shifted lognormal, gamma, mixture and empirical distributions are sampled from a table of quantiles. The table contains the
 logarithms of the quantiles at ``TABLE_CELLS + 1`` evenly spaced standard normal scores, relative to the median. Both engines
 interpolate linearly between them. Lognormal segments are exact. Gamma and shifted distributions have a relative error of at most
-1e-3 (``tests/storage/test_tables.py`` compares them with scipy). The object size changes the median and scales the whole
+1e-3 (``tests/storage/test_tables.py`` compares them with scipy). The object size changes the median and thereby scales the whole
 distribution, as in ``SizeBasedLatency``.
 """
 
@@ -48,21 +48,21 @@ class LatencyDistribution(ABC):
 
 
 class QuantileDistribution(LatencyDistribution):
-    """Built-in distribution. Each value is the quantile of one uniform random number."""
+    """Built-in distribution. A value is the quantile of a uniform random number."""
 
     @property
     @abstractmethod
     def parameters(self) -> Parameters:
-        """Arguments of ``quantile`` other than the uniform random number."""
+        """Arguments of ``quantile``, except the uniform random number."""
 
     def at(self, u: float) -> float:
         """Return the quantile ``u`` of the distribution, in ms."""
         return quantile(*self.parameters, u)
 
     def mean_of_quantiles_ms(self, points: int) -> float:
-        """Return the mean of ``points`` equally likely quantiles, in ms.
+        """Return the mean of ``points`` evenly spaced quantiles, in ms.
 
-        The result approximates the mean of the distribution, including its floor.
+        The result approximates the mean of the distribution, including the effect of its floor.
         """
         return fmean(self.at((point + 0.5) / points) for point in range(points))
 
@@ -188,7 +188,7 @@ _SCORES = tuple((i - _MIDDLE) * _STEP for i in range(TABLE_CELLS + 1))
 
 @dataclass(frozen=True, kw_only=True)
 class TableLatency(QuantileDistribution):
-    """Distribution that is sampled from a table of its quantiles. Subclasses define the quantiles."""
+    """Base class of distributions that are sampled from a table of quantiles."""
 
     latency_per_mib_ms: float = 0.0
     min_latency_ms: float = 0.0
@@ -258,7 +258,7 @@ class GammaLatency(TableLatency):
     shape: float
 
     def log_quantiles(self) -> list[float]:
-        """Return the logarithm of the quantile at each score z, the solution of P(shape, x) = Phi(z).
+        """Return the logarithm of the quantile at each score z, which solves P(shape, x) = Phi(z).
 
         The equation is solved from the middle outwards, in the smaller of the two tails.
         """
@@ -303,10 +303,10 @@ class MixtureLatency(TableLatency):
 
 @dataclass(frozen=True)
 class EmpiricalLatency(TableLatency):
-    """Distribution with the measured quantiles ``quantiles_ms`` at ``probabilities``. Both are in increasing order.
+    """Distribution with measured quantiles ``quantiles_ms`` at ``probabilities``, both in increasing order.
 
     Between two quantiles, the logarithm of the latency is linear in the normal score. The first and the last segment are
-    extrapolated, which gives lognormal tails.
+    extrapolated, so the tails are lognormal.
     """
 
     probabilities: tuple[float, ...]
@@ -326,7 +326,7 @@ class EmpiricalLatency(TableLatency):
 
 
 def _tail(z: float) -> float:
-    """Return the probability that a standard normal lies above ``z``."""
+    """Return the probability that a standard normal variable exceeds ``z``."""
     return 0.5 * math.erfc(z / math.sqrt(2.0))
 
 

@@ -2,14 +2,13 @@
 
     currency = "USD"
     [stores.NAME]                      # provider: s3, s3x, gcp, or the name of a custom latency profile
-    get_per_1000 = 0.0004              # and put, list, delete
+    get_per_1000 = 0.0004              # likewise put_, list_ and delete_per_1000
     region = "..."  source = "..."  date = "2025-06"
     [service]                          # a catalog of type "service"
     request_per_1000 = 0.001
     source = "..."  date = "2025-06"
 
-The package contains list prices. A file of the user replaces the prices that it contains. Costs do not include requests without a
-price.
+The package contains list prices. Prices in a user's file replace them. Costs do not include requests without a price.
 """
 
 from __future__ import annotations
@@ -58,9 +57,9 @@ class Prices:
     service_request: float | None = None
 
     def find(self, provider: str) -> StorePrices | None:
-        """Return the prices of a storage provider, or None.
+        """Return the prices of a storage provider, or None if there are none.
 
-        The name of a custom profile may end with the digest of the profile.
+        The name of a custom profile can end with the digest of the profile.
         """
         return self.stores.get(provider) or self.stores.get(provider.rpartition("-")[0])
 
@@ -73,7 +72,7 @@ def list_prices() -> Prices:
 
 
 def load_prices(path: Path | None) -> Prices:
-    """Return the list prices, and replace the prices that a file contains.
+    """Return the list prices, with those in a price file replaced.
 
     Raises:
         PriceError: If the file is invalid. The message names the file and the key.
@@ -93,7 +92,7 @@ def _parsed(tree: Mapping[str, Any], where: str, base: Prices) -> Prices:
     if not isinstance(currency, str) or not 1 <= len(currency) <= 10:
         raise PriceError(f"{where}: currency is {in_short(repr(currency))}, but must be text of 1 to 10 characters, such as USD")
     if currency != base.currency and base.stores:
-        base = Prices(currency)  # list prices are in another currency
+        base = Prices(currency)  # the list prices are in a different currency
     stores = _table(tree, "stores", where)
     service = _table(tree, "service", where)
     _only(service, ("request_per_1000", *_ABOUT), f"{where}: service")

@@ -2,7 +2,7 @@
 
 A file has ``name``, ``min_latency_ms`` and a table for each kind of request: ``read``, ``write``, ``cas`` and, if the object store
 supports them, ``failed_cas``, ``append``, ``failed_append``, ``compaction`` and ``log_entry_read``. ``object_writes_per_s`` is the
-maximum rate of writes to one object. If the key is missing, the rate is not limited.
+maximum rate of writes to one object; without this key, the rate is not limited.
 
 The keys of a table determine its distribution:
 
@@ -15,7 +15,8 @@ The keys of a table determine its distribution:
 * mixture of two lognormals: ``median_ms``, ``sigma``, ``second_median_ms``, ``second_sigma`` and ``second_share``
 * empirical: ``probabilities`` and ``quantiles_ms``
 
-The last four also accept ``per_mib_ms``. A table such as ``read.manifest_list`` overrides the distribution for one kind of object.
+The last four kinds also accept ``per_mib_ms``. A table such as ``read.manifest_list`` overrides the distribution for one kind of
+object.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ class ProfileError(ValueError):
 
 @cache
 def builtin_profiles(profile_set: str = DEFAULT_PROFILE_SET) -> Mapping[str, StorageProfile]:
-    """Return the built-in latency profiles of a version, by name.
+    """Return the latency profiles of a built-in profile set, by name.
 
-    A later version contains the profiles of the first version for the providers that it does not describe.
+    For providers that a later set does not describe, it contains the profiles of the first set.
     """
     if profile_set not in PROFILE_SETS:
         raise ProfileError(f"unknown profile version {profile_set!r}; allowed: {', '.join(PROFILE_SETS)}")
@@ -84,7 +85,7 @@ def load_profile(path: Path) -> StorageProfile:
 
 
 def create_provider(name: str, rng: RandomSource, profiles: Mapping[str, StorageProfile] | None = None) -> ProfiledProvider:
-    """Return the storage provider with this name. ``profiles`` are the known profiles, by default the built-in ones."""
+    """Return the storage provider with this name. ``profiles`` are the known profiles; by default, the built-in ones."""
     known = builtin_profiles() if profiles is None else profiles
     if name not in known:
         raise ProfileError(f"unknown provider {name!r}; allowed: {', '.join(known)}")
@@ -157,9 +158,9 @@ _BY_SIZE = ("shifted", "gamma", "mixture", "empirical")
 """Kinds of distributions that accept the key ``per_mib_ms``."""
 _MIN_GAMMA, _MAX_GAMMA = 0.05, 1e5
 _MOST, _FEWEST_PER_S = 1e15, 1e-9
-"""Largest number in a profile, and smallest write rate.
+"""Largest number that a profile can contain, and smallest write rate.
 
-Sums of latencies stay finite with these limits.
+With these limits, sums of latencies remain finite.
 """
 
 
@@ -249,7 +250,7 @@ def _positive(value: Mapping[str, float], key: str, where: str) -> float:
 
 
 TYPICAL_BYTES = 8_192
-"""Object size in bytes for which latencies that depend on the size are reported."""
+"""Object size in bytes for which size-dependent latencies are reported."""
 _STEPS = 2_000
 
 
@@ -262,9 +263,9 @@ class Drawn:
 
 
 def drawn_latencies(profile: StorageProfile) -> dict[str, Drawn | None]:
-    """Return the median and p99 of each kind of request, for an object of ``TYPICAL_BYTES``.
+    """Return the median and p99 latency of each kind of request, for an object of ``TYPICAL_BYTES``.
 
-    The value is None if the object store does not support the request.
+    The value is None for a request that the object store does not support.
     """
     conditional = {
         "cas": profile.cas,
@@ -282,7 +283,7 @@ def drawn_latencies(profile: StorageProfile) -> dict[str, Drawn | None]:
 def cas_rate_per_s(profile: StorageProfile) -> float | None:
     """Return the maximum rate of sequential compare-and-swaps of one object, per second.
 
-    The write limit of the object store can reduce the rate.
+    The object store's limit on writes to one object can reduce this rate.
     """
     if profile.cas is None:
         return None

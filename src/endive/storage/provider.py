@@ -1,7 +1,7 @@
 """Define storage providers, which return the latencies of requests to an object store.
 
-A latency depends on the kind of object, on its size and on a random stream. The generators yield the latency as a float. A provider
-has no state other than its latency profile. Catalogs and tables store the content of the objects. A key is a kind of object
+A latency depends on the kind and size of the object and on a random stream. Generators yield the latency as a float. A provider has
+no state other than its latency profile, because catalogs and tables store the content of objects. A key is a kind of object
 (``MANIFEST_LIST``, ...), optionally followed by ``/`` and a name.
 """
 
@@ -32,8 +32,8 @@ class UnsupportedOperationError(RuntimeError):
 class StorageResult:
     """Response of the object store.
 
-    If ``success`` is false, the transaction aborts with ``request_failed``. Whether a conditional write met its condition is
-    decided by the catalog or table that stores the object.
+    If ``success`` is false, the transaction aborts with ``request_failed``. The catalog or table that stores the object determines
+    whether the condition of a conditional write is met.
     """
 
     success: bool
@@ -43,9 +43,9 @@ class StorageResult:
 
 @dataclass(frozen=True, slots=True)
 class ConditionalLatency:
-    """Latencies of a compare-and-swap or an append: on success, and on failure.
+    """Latencies of a compare-and-swap or an append on success and on failure.
 
-    Both come from the same uniform random number.
+    Both are computed from the same uniform random number.
     """
 
     success_ms: float
@@ -69,7 +69,7 @@ def total_ms(operation: Generator[float, None, StorageResult]) -> float:
 
 
 class StorageProvider(ABC):
-    """Object store. Subclass it for a custom store, and implement its five operations and five properties."""
+    """Base class of object stores. A custom object store implements the five operations and the five properties."""
 
     def __init__(self, rng: RandomSource) -> None:
         self._rng = rng
@@ -128,7 +128,7 @@ class StorageProvider(ABC):
 
     @property
     def object_writes_per_s(self) -> float | None:
-        """Maximum rate of writes to one object, per second; None for no limit."""
+        """Maximum number of writes to one object per second; None for no limit."""
         return None
 
     def uniform(self) -> float:
@@ -174,9 +174,9 @@ class StorageProvider(ABC):
 class StorageProfile:
     """Latency profile of a storage provider.
 
-    ``reads`` and ``writes`` contain a distribution for each kind of object, and ``"*"`` for every other kind. ``failed_cas`` and
-    ``failed_append`` default to the latency of success. A store without ``append`` does not support appends.
-    ``object_writes_per_s`` is the maximum rate of writes to one object; None for no limit.
+    ``reads`` and ``writes`` contain a distribution for each kind of object, and one for all other kinds (``"*"``). ``failed_cas``
+    and ``failed_append`` default to the latencies on success. A store without ``append`` does not support appends.
+    ``object_writes_per_s`` is the maximum number of writes to one object per second; None for no limit.
     """
 
     name: str
@@ -195,7 +195,7 @@ class StorageProfile:
     object_writes_per_s: float | None = None
 
     def distribution(self, key: str, *, write: bool) -> QuantileDistribution:
-        """Return the latency distribution of reads or writes of a kind of object, before the object size is applied."""
+        """Return the latency distribution for reading or writing a kind of object, before the object size is applied."""
         by_kind = self.writes if write else self.reads
         return by_kind.get(key.partition("/")[0]) or by_kind["*"]
 
@@ -216,11 +216,11 @@ def _sized(distribution: QuantileDistribution, size_bytes: int) -> Parameters:
 
 _MOST_PREPARED = 10_000
 _Responses = tuple[Parameters, Parameters]
-"""Parameters of the latencies of a conditional write: on success, and on failure."""
+"""Parameters of the latencies of a conditional write on success and on failure."""
 
 
 class ProfiledProvider(StorageProvider):
-    """Storage provider with a ``StorageProfile``, which may be built in or custom."""
+    """Storage provider that is defined by a built-in or custom ``StorageProfile``."""
 
     def __init__(self, profile: StorageProfile, rng: RandomSource) -> None:
         super().__init__(rng)
@@ -242,22 +242,22 @@ class ProfiledProvider(StorageProvider):
 
     @property
     def object_writes_per_s(self) -> float | None:
-        """Maximum rate of writes to one object, per second; None for no limit."""
+        """Maximum number of writes to one object per second; None for no limit."""
         return self.profile.object_writes_per_s
 
     @property
     def supports_cas(self) -> bool:
-        """True if the profile has a latency of compare-and-swap."""
+        """True if the profile contains a latency for compare-and-swap."""
         return self.profile.cas is not None
 
     @property
     def supports_append(self) -> bool:
-        """True if the profile has an append latency."""
+        """True if the profile contains a latency for appends."""
         return self.profile.append is not None
 
     @property
     def supports_tail_append(self) -> bool:
-        """True if the profile has ``tail_append``."""
+        """True if the profile contains a latency for ``tail_append``."""
         return self.profile.tail_append
 
     def read(self, key: str, expected_size_bytes: int) -> Generator[float, None, StorageResult]:
@@ -269,11 +269,11 @@ class ProfiledProvider(StorageProvider):
         return (yield from _done(self.write_ms(key, size_bytes), size_bytes))
 
     def cas(self, key: str, expected_version: int, size_bytes: int) -> Generator[float, None, StorageResult]:
-        """Replace an object. The latency is that of a success."""
+        """Replace an object. The latency is that on success."""
         return (yield from _done(self.cas_ms(key, expected_version, size_bytes).success_ms, size_bytes))
 
     def append(self, key: str, offset: int, size_bytes: int) -> Generator[float, None, StorageResult]:
-        """Append to an object at an offset. The latency is that of a success."""
+        """Append to an object at an offset. The latency is that on success."""
         return (yield from _done(self.append_ms(key, offset, size_bytes).success_ms, size_bytes))
 
     def tail_append(self, key: str, size_bytes: int) -> Generator[float, None, StorageResult]:
@@ -283,11 +283,11 @@ class ProfiledProvider(StorageProvider):
         return self.append(key, -1, size_bytes)
 
     def read_ms(self, key: str, expected_size_bytes: int) -> float:
-        """Return the latency of one read."""
+        """Return the latency of one read, in ms."""
         return self.slowest_read_ms(key, expected_size_bytes, 1)
 
     def write_ms(self, key: str, size_bytes: int) -> float:
-        """Return the latency of one write."""
+        """Return the latency of one write, in ms."""
         return self.slowest_write_ms(key, size_bytes, 1)
 
     def slowest_read_ms(self, key: str, expected_size_bytes: int, count: int) -> float:
@@ -308,7 +308,7 @@ class ProfiledProvider(StorageProvider):
         prepared, place = self._prepared, (write, key, size_bytes)
         parameters = prepared.get(place)
         if parameters is None:
-            if len(prepared) >= _MOST_PREPARED:  # sizes of growing objects do not recur
+            if len(prepared) >= _MOST_PREPARED:  # limit the cache, because the sizes of growing objects do not recur
                 prepared.clear()
             profile = self.profile
             parameters = profile.write_parameters(key, size_bytes) if write else profile.read_parameters(key, size_bytes)
@@ -318,14 +318,14 @@ class ProfiledProvider(StorageProvider):
     def cas_ms(self, key: str, expected_version: int, size_bytes: int) -> ConditionalLatency:
         """Return the latencies of one compare-and-swap on success and on failure, in ms.
 
-        Both come from the same uniform random number.
+        Both are computed from the same uniform random number.
         """
         return self._draw(self._cas, "compare-and-swap")
 
     def append_ms(self, key: str, offset: int, size_bytes: int) -> ConditionalLatency:
         """Return the latencies of one append on success and on failure, in ms.
 
-        Both come from the same uniform random number.
+        Both are computed from the same uniform random number.
         """
         return self._draw(self._append, "append")
 

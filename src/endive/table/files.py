@@ -1,10 +1,10 @@
-"""Define the table state that determines costs: snapshots, and the number and size of manifests.
+"""Define the state of a table that determines costs: its snapshots, and the number and size of its manifests.
 
 Each commit creates a new state. States are immutable and share their history, so a snapshot of the catalog copies nothing. The
 catalog stores the current state.
 
 With appends to manifest lists (ML+), each table also has a manifest list that grows like a log. All transactions of a run share
-these lists. Entries are tentative until their transaction commits. Readers ignore entries of transactions that did not commit.
+these lists. Entries are tentative until their transaction commits. Readers ignore the entries of transactions that did not commit.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class SnapshotRecord:
     time_ms: float = 0.0
 
     def range_has(self, partitions: frozenset[int] | None) -> bool:
-        """Return whether a partition is within the partition range of the snapshot, which its manifest list records."""
+        """Return whether a partition is within the partition range that the manifest list of the snapshot records."""
         if not partitions or not self.partitions:
             return partitions is None or self.partitions is None
         first, last = min(self.partitions), max(self.partitions)
@@ -105,7 +105,7 @@ class TableFiles:
     delete_revision: int = 0
     merges: int = 0
     initial_interval_ms: float = 0.0
-    """Interval between the snapshots committed before the run; 0 if all were committed at its start."""
+    """Interval between snapshots committed before the run; 0 if all of them were committed at the start of the run."""
 
     @classmethod
     def initial(cls, model: TableModel) -> TableFiles:
@@ -135,7 +135,7 @@ class TableFiles:
         return list_size(self.model, self.manifests)
 
     def history(self, start: int) -> Iterator[SnapshotRecord]:
-        """Yield the snapshots that were committed after the first ``start`` ones, newest first."""
+        """Yield the snapshots that were committed after the first ``start`` snapshots, newest first."""
         record = self.head
         for _ in range(self.length - start):
             assert record is not None
@@ -143,7 +143,7 @@ class TableFiles:
             record = record.parent
 
     def kept_by(self, traits: Traits, time_ms: float) -> int:
-        """Return the number of snapshots that an expiry retains, if it starts at ``time_ms``."""
+        """Return the number of snapshots that remain if an expiration starts at ``time_ms``."""
         cutoff_ms = time_ms - traits.max_age_ms
         recorded = min(self.length, self.snapshots)
         young, record = 0, self.head

@@ -3,8 +3,8 @@
 ``OPERATION_FACTS`` determines the code of each operation, its weight in configurations, its label in reports, and its commit paths.
 The transactions are in ``endive.transaction.operation_classes``.
 
-Traits are the effects of an operation on a table, and the kinds of concurrent snapshots that it validates. Both engines use
-``Traits``, whose fields are numbers. Each kind of snapshot is one bit, so a set of kinds is a bit mask.
+Traits are the effects of an operation on a table, and the kinds of concurrent snapshots against which it validates. Both engines
+use ``Traits``, whose fields are numbers. Each kind of snapshot is one bit, so a set of kinds is a bit mask.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from endive.arithmetic.manifests import NO_SNAPSHOT
 APPEND, OVERWRITE, DELETE, REPLACE = 1, 2, 4, 8
 """Kinds of snapshots (the ``operation`` of a snapshot summary in Iceberg)."""
 EQUALITY = 16
-"""Flag of a snapshot that adds equality deletes."""
+"""Flag of snapshots that add equality deletes."""
 
 Isolation = Literal["none", "snapshot", "serializable"]
 
@@ -30,8 +30,8 @@ class OperationSettings:
 
     If ``isolation`` is None, the default of the operation applies. ``manifests_hit`` is the number of data manifests that contain
     files removed by the operation. ``manifests_missed`` is the number of data manifests that the operation reads although they
-    contain no such files. An expiry retains the snapshots of the last ``max_snapshot_age_ms``, and at least
-    ``min_snapshots_to_keep`` (Iceberg's ``history.expire.*``).
+    contain no such files. Expiration retains the snapshots of the last ``max_snapshot_age_ms``, and at least
+    ``min_snapshots_to_keep`` snapshots (Iceberg's ``history.expire.*``).
     """
 
     isolation: Isolation | None = None
@@ -49,7 +49,7 @@ class OperationSettings:
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """Effects of an operation on a table, and the concurrent snapshots that it validates."""
+    """Effects of an operation on a table, and the concurrent snapshots against which it validates."""
 
     kind: int
     """Kind of the snapshot that the operation creates."""
@@ -87,13 +87,13 @@ class Traits:
     filters_deletes: int = 0
     """1 if the operation reads every delete manifest of the table once."""
     merges: int = 0
-    """1 if the operation merges manifests when there are ``min_count_to_merge``."""
+    """1 if the operation merges manifests when there are at least ``min_count_to_merge``."""
     list_after: int = 0
     """1 if the client reads the manifest list again after the commit."""
     min_snapshots: int = 0
-    """Number of snapshots that an expiry retains at any age."""
+    """Number of snapshots that expiration retains at any age."""
     max_age_ms: float = 0.0
-    """Age up to which an expiry retains all snapshots, in ms."""
+    """Age up to which expiration retains all snapshots, in ms."""
     passes: int = 1
     """Number of times that validation reads the manifests with removed files and with deletes."""
     lists_each: int = 0
@@ -142,7 +142,7 @@ def _row_delta(settings: OperationSettings) -> Traits:
 def _rewrite_files(settings: OperationSettings) -> Traits:
     """Return the traits of a compaction.
 
-    A compaction ignores appends, and reads the new delete files of all partitions.
+    A compaction does not conflict with appends. It reads the new delete files of all partitions.
     """
     traits = _validated("snapshot", changed=_ROWS_DELETED, removed=0)
     traits = _removing(traits, settings, by_filter=False)
@@ -191,7 +191,7 @@ def _validated(isolation: Isolation, *, changed: int = _CHANGED, removed: int = 
 
 
 def _removing(traits: Traits, settings: OperationSettings, *, by_filter: bool) -> Traits:
-    """Return the traits with those of an operation that removes files from manifests."""
+    """Return the traits, supplemented by those of an operation that removes files from manifests."""
     return replace(
         traits,
         hits=settings.manifests_hit,

@@ -1,4 +1,4 @@
-"""Define transactions, which are operations on tables, and their commit protocols."""
+"""Define transactions, which are operations on tables, and the commit protocols that they follow."""
 
 from endive.table.files import ManifestListCounters as ManifestListCounters
 from endive.table.files import ManifestLists as ManifestLists

@@ -1,6 +1,6 @@
 """Keep the account of one transaction: its clock, its counters and the components of its latency.
 
-A step is recorded when it ends, so the account is correct whenever the run ends.
+A step is recorded when it ends, so the account is correct at any time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _EVENTS = ("event_count", "total_retries", "restarts", "false_conflicts", "real_
 
 
 class Account:
-    """Times and counters of a transaction so far, under the field names of ``TransactionResult``."""
+    """Times and counters of a transaction so far, with the field names of ``TransactionResult``."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class Account:
     def _batches(
         self, access: types.FileAccess, count: int, size: int, parallel: int = 1, component: str = types.PER_ATTEMPT_IO
     ) -> Steps:
-        """Access ``count`` objects in batches of ``parallel``. A batch takes as long as its slowest request."""
+        """Access ``count`` objects in batches of ``parallel``. The latency of a batch is that of its slowest request."""
         slowest_ms = self.storage.slowest_read_ms if access.reading else self.storage.slowest_write_ms
         times, counts, failures = self.times, self.counts, self.policy.failures
         computes = self.policy.client_time is not None
@@ -166,7 +166,7 @@ class Account:
         return duration_ms
 
     def _fails(self, probability: float) -> bool:
-        """Return whether a failure with this probability occurs. A probability of 0 uses no random number."""
+        """Return whether a failure with this probability occurs. A probability of 0 draws no random number."""
         return probability > 0.0 and self.streams.stream(Purpose.FAILURE).random_sample() < probability
 
     def _fatal_error(self, requests: int, latency_ms: float, component: str) -> Steps:
@@ -197,7 +197,7 @@ class Account:
             raise RequestFailedError(REQUEST_FAILED)
 
     def _resends_ms(self, request_error: float, requests: int, latency_ms: float) -> float:
-        """Return the time that failed requests add, in ms.
+        """Return the time by which failed requests delay a request, in ms.
 
         Each error adds the backoff of the SDK and the latency of the request.
         """

@@ -35,7 +35,7 @@ from endive.transaction.types import VALIDATION_EXCEPTION
 
 @dataclass(slots=True)
 class Handle:
-    """State of a table as the operation last read it."""
+    """State of a table when the operation last read it."""
 
     start: int
     """Number of snapshots in the table when the operation started."""
@@ -51,7 +51,7 @@ class Handle:
     lost: int = 0
     """Number of manifest lists and merged manifests that failed attempts have written."""
     made: int = 0
-    """Number of manifests that the operation has written. Merged manifests do not count."""
+    """Number of manifests that the operation has written, without merged manifests."""
     merged: bool = False
     """True if the last attempt merged its new manifests."""
     bins: int = 0
@@ -61,7 +61,7 @@ class Handle:
 
 
 def review(files: TableFiles, handle: Handle, traits: Traits, partitions: frozenset[int] | None) -> Review:
-    """Review the snapshots since the start of the operation, newest first, if the operation validates."""
+    """Review the snapshots committed since the start of an operation, newest first, if the operation depends on them."""
     found = nothing_found()
     if reads_history(traits):
         unseen = files.length - handle.length
@@ -76,8 +76,8 @@ class IcebergLifecycle(Lifecycle):
     """Transaction on the commit path of Iceberg's Java library.
 
     The protocol differs from ``lifecycle`` in three ways. Every attempt starts with a refresh and validation, so the first attempt
-    also validates against commits that were made while the job ran. Later attempts reuse the manifests of the first attempt. The
-    files that validation reads depend on the concurrent snapshots and their kinds (``endive.table``).
+    also validates against commits made while the job ran. Later attempts reuse the manifests of the first attempt. Which files
+    validation reads depends on the concurrent snapshots and their kinds (``endive.table``).
 
         attempt:  read the catalog; for each table: (read its metadata, if it has changed), (validate, sequentially),
                   (read the manifest list), (filter manifests, in the pool), (write new manifests, first attempt only),
@@ -87,8 +87,8 @@ class IcebergLifecycle(Lifecycle):
                   manifests that were merged or that failed attempts had merged; a failure here does not affect the commit
         abort:    delete all files that were written
 
-    A table that has not changed since the last attempt causes no further cost. In this case, the attempt failed because of a
-    commit to another table of the same table group.
+    A table that has not changed since the last attempt adds no cost: that attempt failed because of a commit to another table of
+    the same table group.
     """
 
     def _commit(self, snapshot: CatalogSnapshot) -> Steps:
@@ -122,7 +122,7 @@ class IcebergLifecycle(Lifecycle):
             result = yield from self._attempt(current)
             if result.success:
                 # SnapshotProducer.commit catches every exception of the refresh and the cleanup, because the commit has succeeded.
-                # RemoveSnapshots.commit does not: its caller gets an error although the expiry has taken effect.
+                # RemoveSnapshots.commit does not, so its caller gets an error although the expiry has taken effect.
                 with suppress(RequestFailedError):
                     yield from self._after_commit(current, handles)
                 return
@@ -208,7 +208,7 @@ class IcebergLifecycle(Lifecycle):
     def _merge(
         self, manifests: int, size: int, model: TableModel, component: str, cached: int = 0
     ) -> Generator[Step, None, tuple[int, bool]]:
-        """Merge manifests if there are enough of them.
+        """Merge manifests if there are enough to merge.
 
         Bins of manifests are merged in parallel. The manifests of one bin are read sequentially. Bins that an earlier attempt
         merged are reused.
@@ -244,7 +244,7 @@ class IcebergLifecycle(Lifecycle):
             yield from self._batches(types.FILE_DELETE, files_of_lost_attempts(handle), 0)
 
     def _clean_up(self, files: TableFiles, traits: Traits) -> Steps:
-        """Clean up after an expiry.
+        """Clean up after an expiration of snapshots.
 
         The client reads a manifest list and a manifest of each snapshot, and deletes unreferenced files.
         """
@@ -279,7 +279,7 @@ class PyIcebergLifecycle(IcebergLifecycle):
     * The first attempt uses the snapshot from the start of the operation, without a refresh.
     * Before a commit, the client checks whether the table has changed in the catalog. If it has not, the client writes metadata and
       swaps the commit pointer.
-    * Validation starts with the first retry, and reads manifest lists again for each check.
+    * Only retries validate, and each check reads manifest lists again.
     * An attempt reuses no files of earlier attempts.
     * The client reads nothing after the commit.
 

@@ -1,4 +1,4 @@
-"""Run transactions on the simplified commit path (``endive``), the base class of the other commit paths.
+"""Run transactions on the simplified commit path (``endive``), which is the base class of the other commit paths.
 
 start:    read the catalog, (read table metadata), run the job
 attempt:  (write manifests, unless the last manifests are still valid), commit
@@ -64,7 +64,7 @@ class Lifecycle(Account):
         self.catalog = bound.restrict(txn.tables_read)
         handles = txn.handles if self.policy.path.keeps_files else None
         self._kept_snapshot = None if handles is None else self.catalog.keep_handles(handles)
-        """Cached state from which the transaction starts. None if the transaction must read the catalog."""
+        """Cached state from which the transaction starts, or None if it must read the catalog."""
         self.handles_metadata = self.policy.handles_metadata(server_writes=bound.takes_requirements)
         self.detector = conflict_detector
         self._bind_detector = streams is not None
@@ -73,7 +73,7 @@ class Lifecycle(Account):
         self._tracks_files = bool(self._written) and getattr(catalog, "table_model", None) is not None
         self.manifest_lists = manifest_lists or ManifestLists(max(txn.tables_read, default=0) + 1)
         self.known = txn.known_versions
-        """Versions of the tables that the writer has cached. None if the writer has no cache."""
+        """Cached table versions of the writer, or None if it has no cache."""
         self.backoff_state_ms = self.policy.backoff.base_ms if txn.backoff_state_ms is None else txn.backoff_state_ms
 
     def _snapshots(self) -> tuple[Traits, ...]:
@@ -81,7 +81,7 @@ class Lifecycle(Account):
         return (self.txn.get_traits(),)
 
     def _table_changes(self) -> dict[str, Mapping[int, TableChanges]]:
-        """Return the changes of the written tables as the argument ``changes`` of ``Catalog.commit``.
+        """Return the argument ``changes`` of ``Catalog.commit``: the changes of the written tables.
 
         The dictionary is empty if the catalog does not track metadata files.
         """
@@ -96,7 +96,7 @@ class Lifecycle(Account):
         }
 
     def _partitions(self, table_id: int) -> frozenset[int] | None:
-        """Return the partitions of a table that the transaction writes. None if the transaction does not track partitions."""
+        """Return the partitions of a table that the transaction writes, or None if it does not track partitions."""
         written = self.txn.partitions_written
         return None if written is None else written.get(table_id, frozenset())
 
@@ -135,7 +135,7 @@ class Lifecycle(Account):
     def _start(self) -> Generator[Step, None, CatalogSnapshot]:
         """Read the catalog and run the job.
 
-        A job with several commits reads the catalog once, and runs one part of the job before each commit.
+        A job with several commits reads the catalog once, and does a part of its work before each commit.
         """
         self.status = TransactionStatus.EXECUTING
         job = self.txn.job
@@ -203,7 +203,7 @@ class Lifecycle(Account):
         yield from self._back_off()
 
     def _attempt(self, snapshot: CatalogSnapshot) -> Generator[Step, None, CommitResult]:
-        """Attempt one commit on top of a snapshot. If its response is lost, determine the outcome."""
+        """Attempt one commit on top of a snapshot. If the response is lost, determine the outcome."""
         txn = self.txn
         writes = {table_id: snapshot.get_table(table_id).version + 1 for table_id in self._written}
         intention = IntentionRecord(
@@ -304,7 +304,7 @@ class Lifecycle(Account):
         raise self._end_of_conflict()
 
     def _is_real_conflict(self, current: CatalogSnapshot, behind: int) -> bool:
-        """Return whether commits since the start of the job are a real conflict, and count the result."""
+        """Return whether commits since the start of the job are a real conflict, and update the counters of conflicts."""
         real = self.txn.can_have_real_conflict() and self._bound_detector().is_real_conflict(self.txn, current, self.start_snapshot)
         return self._count_conflict(real, behind)
 
@@ -350,7 +350,7 @@ class Lifecycle(Account):
             yield from self._access(types.METADATA_WRITE, len(tables), types.PER_ATTEMPT_IO)
 
     def _append_entry(self, table_id: int, offset: int, sealed: bool) -> Steps:
-        """Append a tentative entry at the last known end of a manifest list (ML+). The client first rewrites a sealed list."""
+        """Append a tentative entry at the last known end of a manifest list (ML+). If the list is sealed, first rewrite it."""
         lists, entry_bytes = self.manifest_lists, self.policy.manifest_list_entry_bytes
         landed = False
         while not landed:

@@ -33,14 +33,14 @@ _ALONE = Batch()
 
 
 class ConflictDetector(ABC):
-    """Detector that decides whether overlapping writes are a real conflict."""
+    """Base class of detectors that determine whether overlapping writes are a real conflict."""
 
     @abstractmethod
     def is_real_conflict(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
-        """Return whether the changes between the snapshots are a real conflict with the transaction."""
+        """Return whether the changes between the two snapshots are a real conflict with the transaction."""
 
     def changes_same_files(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
-        """Return whether the changes affect files of the transaction, for any operation. Declarative protocols call this method."""
+        """Return whether the changes affect the transaction's files, for any operation. Declarative protocols call this method."""
         return self.is_real_conflict(txn, current_snapshot, start_snapshot)
 
     def bind(self, rng: RandomSource) -> ConflictDetector:
@@ -80,17 +80,17 @@ class Transaction(ABC):
         self.workload_class = workload_class
         self.settings = settings or _USUAL
         self.client = -1
-        """Number of the writer, or -1 if the class has no numbered writers."""
+        """Number of the writer, or -1 if the workload class does not number its writers."""
         self.batch = _ALONE
-        """File batches that the transaction commits, if its class has a committer."""
+        """File batches that the transaction commits, if its workload class has a committer."""
         self.known_versions: dict[int, int] | None = None
-        """Versions of the tables that the writer has cached. None if the writer has no cache."""
+        """Cached table versions of the writer, or None if it has no cache."""
         self.handles: TableHandles | None = None
-        """Cached table handles of the writer. None if the writer loads the tables for each transaction."""
+        """Cached table handles of the writer, or None if it loads the tables for each transaction."""
         self.backoff_state_ms: float | None = None
-        """Backoff state that the writer keeps between transactions. None if the kind of backoff keeps no state."""
+        """Backoff state that the writer keeps between transactions, or None if its kind of backoff has no state."""
         self.job: Job | None = None
-        """Job with several commits to which the transaction belongs. None if the job has one commit."""
+        """Job to which the transaction belongs, or None if the job has only one commit."""
         self.lifecycle: Lifecycle | None = None
         """Progress of the transaction, which ``execute`` sets."""
 
@@ -109,9 +109,9 @@ class Transaction(ABC):
     ) -> Generator[Step, None, TransactionResult]:
         """Run the transaction.
 
-        The generator yields latencies in milliseconds, or the waits of ``endive.steps``, and returns the result. With ``streams``,
-        the catalog, the object store and the detector draw from the random streams of the transaction. Otherwise they draw from
-        their own generators.
+        The generator yields latencies in milliseconds, or the waits of ``endive.steps``, and returns the result. If ``streams`` is
+        given, the catalog, the object store and the detector use the random streams of the transaction; otherwise, each uses its
+        own generator.
         """
         from endive.transaction.policy import CommitPolicy
 
@@ -138,11 +138,11 @@ class Transaction(ABC):
         """Return whether a real conflict makes the attempt fail. The commit policy then aborts, merges or restarts."""
 
     def get_per_attempt_cost(self, ml_append_mode: bool) -> ConflictCost:
-        """Return the file accesses of the first attempt, or of an attempt after an overlap. Other attempts write no manifests.
+        """Return the file accesses of the first attempt or of an attempt after an overlap. All other attempts write no manifests.
 
         For each written table, the attempt reads the manifest list, writes a manifest and writes the manifest list. With ML+, the
-        attempt appends to the manifest list. This cost does not contain the append. If only some tables overlap, the cost is
-        proportional to their number.
+        attempt appends to the manifest list instead; the returned cost does not include the append. If only some tables overlap,
+        the cost is proportional to their number.
         """
         tables = len(self.tables_written)
         return ConflictCost(
@@ -153,7 +153,7 @@ class Transaction(ABC):
 
     @abstractmethod
     def get_conflict_cost(self, n_snapshots_behind: int, ml_append_mode: bool) -> ConflictCost:
-        """Return the additional file accesses after an overlap with ``n_snapshots_behind`` concurrent snapshots."""
+        """Return the additional file accesses after an overlap with ``n_snapshots_behind`` snapshots of concurrent commits."""
 
     def get_traits(self) -> Traits:
         """Return the effects of the operation on Iceberg's commit paths.
@@ -178,7 +178,7 @@ class Transaction(ABC):
     def snapshots_behind(self, old_snapshot: CatalogSnapshot, new_snapshot: CatalogSnapshot) -> int:
         """Return the number of concurrent snapshots of the overlapping tables.
 
-        If a subclass reports an overlap but ``overlapping_tables`` is empty, all written tables count.
+        If a subclass reports an overlap but ``overlapping_tables`` is empty, all written tables are included.
         """
         tables = self.overlapping_tables(old_snapshot, new_snapshot)
         if not tables and self.has_write_overlap(old_snapshot, new_snapshot):
@@ -196,7 +196,7 @@ class Transaction(ABC):
 
 
 class FastAppendTransaction(Transaction):
-    """Append of files in a new manifest. An append never conflicts, so a retry costs no more than the first attempt."""
+    """Append of files in a new manifest. An append never conflicts, so a retry has the cost of the first attempt."""
 
     operation_type: ClassVar[str] = "fast_append"
 
@@ -338,7 +338,7 @@ class Job:
     failed: int = 0
 
     def advance(self, result: TransactionResult) -> bool:
-        """Count the outcome of a commit, and return whether another commit follows.
+        """Record the outcome of a commit, and return whether another commit follows.
 
         A job ends with its last commit, when more than ``max_failed_commits`` commits have failed, or when its client crashes.
         """

@@ -1,6 +1,6 @@
 """Define the commit paths: one record for each commit protocol.
 
-Other modules use the fields of the record and do not compare names.
+Other modules use the fields of these records and do not compare names.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ class CommitPath:
 
     Attributes:
         name: Value of the configuration key ``commit_path``.
-        client: Client that uses the commit path, as named in reports.
+        client: Name of the client in reports.
         lifecycle: Class that runs a transaction on the reference engine.
         operations: Operations that the client can commit.
-        snapshots: Function that returns the snapshots of one commit of an operation.
-        loads: Catalog reads if the client checks the requirements of a commit.
-        loads_with_requirements: Catalog reads if a catalog service checks the requirements of a commit.
+        snapshots: Function that returns the traits of each snapshot of one commit of an operation.
+        loads: Number of catalog reads if the client checks the requirements of a commit.
+        loads_with_requirements: Number of catalog reads if a catalog service checks the requirements of a commit.
         is_iceberg: Whether the path is a protocol of an Iceberg client.
         keeps_files: Whether costs depend on the manifests, snapshots and sizes of ``[table]``.
         refreshes_first: Whether the first attempt starts with a refresh of the table.
-        always_writes_metadata: Whether every commit writes metadata.json. A catalog service writes it; otherwise, the client does.
-        timeout_from_retry: First retry at which ``total_timeout_ms`` is checked under the client's default retry policy.
-
+        always_writes_metadata: Whether every commit writes metadata.json. A catalog service writes the file itself; otherwise, the
+            client writes it.
+        timeout_from_retry: First retry at which the client's default retry policy checks ``total_timeout_ms``.
     """
 
     name: str
@@ -77,7 +77,7 @@ ICEBERG_RETRY_PROPERTIES: Mapping[str, str] = MappingProxyType(
         "commit.retry.total-timeout-ms": "total_timeout_ms",
     }
 )
-"""Configuration key that corresponds to each of Iceberg's table properties for retries."""
+"""Configuration keys by the Iceberg table property to which each corresponds."""
 
 ENDIVE = CommitPath(
     name="endive",
@@ -138,13 +138,13 @@ PROTOCOL = CommitPath(
     always_writes_metadata=False,
     timeout_from_retry=0,
 )
-"""Commit path of all declarative protocols. The function ``protocol_path`` sets the properties of one protocol."""
+"""Commit path common to all declarative protocols. ``protocol_path`` sets the properties of a given protocol."""
 
 
 def protocol_path(protocol: Protocol) -> CommitPath:
     """Return the commit path of a declarative protocol.
 
-    The ``loads`` of the path are 0, because the results count its catalog requests in a separate column.
+    The fields of ``loads`` are 0, because results count the catalog requests of protocols in a separate column.
     """
     return replace(
         PROTOCOL,

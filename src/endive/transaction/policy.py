@@ -22,18 +22,18 @@ OnUnknown = Literal["check", "retry", "idempotency_key"]
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """Probabilities of failures of requests and clients, and the reaction of a client to a lost response.
+    """Probabilities of failures of requests and clients, and how a client reacts to a lost response.
 
     Attributes:
         request_error: Probability that a request to the object store or the catalog fails. The SDK resends it after a backoff.
         lost_answer: Probability that the response to a commit or a status check is lost.
         fatal_error: Probability that a request fails permanently (500, 403). The transaction then aborts with ``request_failed``
-            and leaves its files. A failed delete does not abort the transaction, nor does a request that fails after the commit.
+            and does not delete its files. A failed delete or a request that fails after the commit does not abort the transaction.
         client_crash: Probability per attempt that the client crashes after it has written all files and before it sends the commit.
-        on_unknown: Reaction to a lost response. ``check``: read the catalog for the commit, as Iceberg does. ``retry``: treat the
-            attempt as failed. ``idempotency_key``: resend the commit, which the service recognizes by its key.
-        status_checks: Maximum number of status checks after the first. If the response to the last check is lost, the transaction
-            aborts with ``commit_state_unknown`` and leaves its files.
+        on_unknown: Reaction to a lost response. ``check``: read the catalog to find the commit, as Iceberg does. ``retry``: treat
+            the attempt as failed. ``idempotency_key``: resend the commit with the same key, by which the service recognizes it.
+        status_checks: Maximum number of status checks after the first one. If the response to the last check is lost, the
+            transaction aborts with ``commit_state_unknown`` and does not delete its files.
         min_wait_ms: Wait before the second status check, in ms. The wait doubles with each further check.
         max_wait_ms: Maximum wait between two status checks, in ms.
     """
@@ -76,7 +76,7 @@ UNUSED_BY_KIND: Mapping[str, frozenset[str]] = {
     "retry_after": frozenset({"base_ms", "multiplier", "max_ms"}),
     "linear": frozenset({"multiplier"}),
 }
-"""Settings that have no effect with a kind of backoff, by kind."""
+"""Settings that have no effect, by kind of backoff."""
 TableHandle = Literal["loaded", "kept"]
 
 
@@ -85,8 +85,8 @@ class Backoff:
     """Backoff before retries. ``endive.arithmetic.backoff`` contains the formula of each kind.
 
     The kind ``exponential`` waits min(base x multiplier^(retry - 1), max). ``jitter`` varies the wait in both directions, or only
-    increases it if ``upwards`` is set. Of the other kinds, ``aimd``, ``retry_after`` and ``linear`` use ``jitter``. ``retry_after``
-    waits as long as the service requests.
+    increases it if ``upwards`` is set. ``aimd``, ``retry_after`` and ``linear`` also use ``jitter``; the other kinds do not.
+    ``retry_after`` waits as long as the service requests.
     """
 
     enabled: bool = False
@@ -147,9 +147,7 @@ class CommitPolicy:
     linearization: float = 1.0
     sizes: ObjectSizes = field(default_factory=ObjectSizes)
     table_handle: TableHandle = "loaded"
-    """``kept`` if writers cache table handles and reload metadata only after a change of the table; ``loaded`` if they have no
-    cache.
-    """
+    """``kept`` if writers cache table handles and reload metadata only after a table change; ``loaded`` if they have no cache."""
     client_time: QuantileDistribution | None = None
     """Distribution of the client CPU time of each request to the object store or the catalog, in ms."""
 
@@ -161,10 +159,10 @@ class CommitPolicy:
         return COMMIT_PATHS[self.commit_path] if self.protocol is None else protocol_path(self.protocol)
 
     def time_limit_ms(self, operation: str) -> float:
-        """Return ``operation_timeout_ms`` if the client limits the time of this operation, otherwise infinity."""
+        """Return ``operation_timeout_ms`` if it applies to this operation, otherwise infinity."""
         limited = self.protocol is None or self.protocol.limits_time_of(operation)
         return self.operation_timeout_ms if limited and self.operation_timeout_ms is not None else math.inf
 
     def handles_metadata(self, *, server_writes: bool) -> bool:
-        """Return whether clients read and write metadata.json. ``server_writes`` is True if the catalog writes it."""
+        """Return whether clients read and write metadata.json. ``server_writes`` is True if the catalog writes the file."""
         return self.protocol is None and not server_writes and (self.path.always_writes_metadata or not self.table_metadata_inlined)

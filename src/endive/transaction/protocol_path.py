@@ -2,10 +2,10 @@
 
 ``endive.protocols`` reads protocols from TOML files. All protocols have these phases:
 
-load:      steps, one of which shows the current version; run the job
-attempt:   steps (a version that they show becomes the base of the attempt; a check may end the attempt); commit
+load:      steps, one of which returns the current version; run the job
+attempt:   steps (a version that they return becomes the base of the attempt; a check may end the attempt); commit
 loss:      (abort), back off, steps of ``after_loss``; next attempt
-success:   steps of ``after_success``; if the version has a checkpoint, its steps
+success:   steps of ``after_success``; if a checkpoint is due at this version, the steps of the checkpoint
 abort:     steps of ``after_abort``
 
 The client checks for conflicts with an intervening commit once, at the end of the phase in which it learns about the commit.
@@ -39,7 +39,7 @@ ConflictLevel = Literal["table", "partitions", "files"]
 CONFLICT_LEVELS: tuple[ConflictLevel, ...] = get_args(ConflictLevel)
 
 PHASES = ("load", "attempt", "after_loss", "after_success", "after_abort", "checkpoint")
-"""Phases of a transaction, in the order of their codes in the compiled engine.
+"""Phases of a transaction, in the order of phase codes in the compiled engine.
 
 The phase ``checkpoint`` follows ``after_success``.
 """
@@ -53,9 +53,9 @@ SERVICE_POINTS = frozenset({"insert", "ratify"})
 class ProtocolStep:
     """Requests of one kind in a phase of a transaction.
 
-    The number of requests is ``count`` plus each ``per_`` factor times its quantity, rounded down. The quantities are the versions
-    that the client learns about in the same phase, the failed attempts so far, the data files of the tables, and the log entries
-    since the last checkpoint.
+    The number of requests is ``count`` plus each ``per_`` factor times its quantity, rounded down. The quantities are the number of
+    versions that the client learns about in the same phase, of failed attempts so far, of data files of the tables, and of log
+    entries since the last checkpoint.
     """
 
     operation: StepOperation
@@ -72,9 +72,9 @@ class ProtocolStep:
     """True if the client sends the requests in batches of ``max_parallel``; False if it sends them sequentially."""
     attempts: StepAttempts = "each"
     discovers: bool = False
-    """True if the response shows the current version of the table."""
+    """True if the client learns the current version of the table from the response."""
     checks: bool = False
-    """True if the attempt fails after this step when the version has changed since the start of the attempt."""
+    """True if the attempt fails after this step if the version has changed since the start of the attempt."""
     with_next: bool = False
     """True if the client sends the request concurrently with the request of the next step."""
     publishes: bool = False
@@ -95,19 +95,18 @@ class Protocol:
 
     Attributes:
         name: Name of a built-in protocol, or of the file.
-        client: Client that commits in this way, as named in reports.
+        client: Name of the client in reports.
         commit_point: Request that makes a commit take effect.
         scope: Commits that the commit point orders: the commits of one table, or of the whole lake.
         unpublished_limit: Number of ratified but unpublished commits at which the catalog rejects commits; None for no limit.
         operations: Operations that the client can commit.
         steps: Steps of each phase.
-        conflicts: Intervening operations that make an operation fail, by operation and by required overlap: the
+        conflicts: Intervening operations that cause an operation to fail, by operation and by the overlap that is required: the
             same table, the same partitions, or the same files (``real_conflict_probability``).
         rebases: Whether the client commits on top of intervening commits that do not conflict.
         checkpoint_every: Number of commits per checkpoint; 0 for no checkpoints.
         checkpoint_by_writer: Whether the writer of a checkpointed version runs the steps of the phase ``checkpoint``.
-        limited_operations: Operations to which ``operation_timeout_ms`` applies; if empty, all.
-
+        limited_operations: Operations to which ``operation_timeout_ms`` applies; if empty, all operations.
     """
 
     name: str
@@ -145,7 +144,7 @@ _KINDS = {
     "checkpoint": (MANIFEST_FILE, "manifest_file_reads", "manifest_file_writes"),
     "data": (MANIFEST_FILE, "data_reads", "data_writes"),
 }
-"""Kind of object in the object store, read counter and write counter, by the object of the protocol file."""
+"""By object name in protocol files: kind of object in the object store, read counter, and write counter."""
 CATALOG_COUNTER = "catalog_requests"
 _ADD_NO_FILE = frozenset({"delete"})
 
@@ -160,14 +159,15 @@ def access_of(step: ProtocolStep) -> FileAccess:
 
 
 def operation_bit(operation: str) -> int:
-    """Return the bit that stands for an operation in the history of a table."""
+    """Return the bit that represents an operation in the history of a table."""
     return 2 << OPERATION_CODES[operation]
 
 
 def protocol_traits(protocol: Protocol, operation: str, settings: OperationSettings) -> tuple[Traits, ...]:
     """Return the traits of an operation under a protocol.
 
-    The traits contain the bit of the operation, the bits of the operations that make it fail, and the number of files that it adds.
+    The traits contain the bit of the operation, the bits of the operations that cause it to fail, and the number of files that it
+    adds.
     """
     by_table, by_partitions, by_files = (_conflict_bits(protocol, level, operation) for level in CONFLICT_LEVELS)
     against = by_table | by_partitions | by_files
@@ -181,7 +181,7 @@ def protocol_traits(protocol: Protocol, operation: str, settings: OperationSetti
 
 
 def _conflict_bits(protocol: Protocol, level: ConflictLevel, operation: str) -> int:
-    """Return the bits of the intervening operations that make an operation fail at this level of overlap."""
+    """Return the bits of the intervening operations that cause an operation to fail at a level of overlap."""
     against = 0
     for other in protocol.conflicts.get(level, {}).get(operation, ()):
         against |= operation_bit(other)
@@ -196,9 +196,9 @@ class ProtocolLifecycle(Lifecycle):
         assert self.policy.protocol is not None
         self.protocol = self.policy.protocol
         self.traits = protocol_traits(self.protocol, self.txn.operation_type, self.txn.settings) if self._written else ()
-        self.known = None  # a protocol has no cached table handles
+        self.known = None  # protocols do not cache table handles
         self._shown: CatalogSnapshot | None = None
-        """Latest state of the catalog that the client knows."""
+        """Latest catalog state that the client knows."""
         self._phase_start = 0
         self._lost = 0
         self._examined: dict[int, int] = {}
@@ -255,7 +255,7 @@ class ProtocolLifecycle(Lifecycle):
             self._resolve_commits_between()
 
     def _resolve_commits_between(self) -> None:
-        """Check for conflicts with the intervening commits that the client knows.
+        """Check for conflicts with the intervening commits that the client knows about.
 
         Raises:
             AbortError: If a conflict aborts the transaction.
@@ -281,7 +281,7 @@ class ProtocolLifecycle(Lifecycle):
             raise self._end_of_conflict()
 
     def _run_phase(self, phase: str, component: str) -> Generator[Step, None, bool]:
-        """Run the steps of a phase. Return whether a check of the version ended the attempt."""
+        """Run the steps of a phase, and return whether a check of the version ended the attempt."""
         self._phase_start = -1 if self._shown is None else self._shown.seq
         steps = iter(self.protocol.phase(phase))
         for step in steps:
@@ -328,7 +328,7 @@ class ProtocolLifecycle(Lifecycle):
             self._emit("io", access_of(step).counter)
 
     def _discover(self, step: ProtocolStep, component: str) -> Steps:
-        """Send the request whose response shows the current version."""
+        """Send the request from whose response the client learns the current version."""
         if step.operation in CATALOG_OPERATIONS:
             self._show((yield from self._request_catalog()))
             return

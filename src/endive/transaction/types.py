@@ -1,4 +1,4 @@
-"""Define values of transactions: status, cost, result, trace events, kinds of file access, and components of the latency."""
+"""Define values that describe transactions: status, cost, result, trace events, kinds of file access, and latency components."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TransactionStatus(Enum):
 
 
 class Batch(NamedTuple):
-    """File batches of a commit, the sum and the maximum of their waits in ms, and the start of their oldest data.
+    """Number of file batches in a commit, the sum and the maximum of their waits in ms, and the start of their oldest data.
 
     Without a committer, a commit counts as one file batch.
     """
@@ -90,10 +90,10 @@ class TransactionResult:
     file_deletes: int = 0
     """Number of manifests and manifest lists that the client deleted after the commit, on Iceberg's commit paths."""
     event_count: int = 0
-    """Number of steps with a latency. A batch of parallel accesses and a round trip of a commit are one step each."""
+    """Number of steps with a latency. A batch of parallel accesses is one step, and so is a round trip of a commit."""
     restarts: int = 0
     false_conflicts: int = 0
-    """Number of overlaps that were not real conflicts."""
+    """Number of overlaps that are not real conflicts."""
     real_conflicts: int = 0
     submit_time_ms: float = 0.0
     workload_class: str = "default"
@@ -103,9 +103,9 @@ class TransactionResult:
     installs: int = 0
     """Number of times that the commit took effect."""
     duplicates: int = 0
-    """Number of times that the commit took effect again after the first time."""
+    """Number of times that the commit took effect after the first time."""
     orphaned_files: int = 0
-    """Number of files that remain after a crash of the client or after a commit with an unknown outcome."""
+    """Number of files left behind after a crash of the client or a commit with an unknown outcome."""
     client: int = -1
     """Number of the writer in its class, or -1 if the class has no numbered writers."""
     commit_start_ms: float = -1.0
@@ -118,7 +118,7 @@ class TransactionResult:
     data_start_ms: float = -1.0
     """Start of the collection of the oldest committed data; -1 for classes without periodic writers and without a committer."""
     table_metadata_bytes: int = -1
-    """Size of metadata.json after the commit, the maximum over the written tables; -1 if the catalog does not track it."""
+    """Size of metadata.json after the commit (the maximum of the written tables); -1 if the catalog does not track the size."""
     table_manifests: int = -1
     table_snapshots: int = -1
     list_requests: int = 0
@@ -131,13 +131,13 @@ class TransactionResult:
 
 @dataclass(frozen=True, slots=True)
 class TraceEvent:
-    """Event of a transaction that ended at ``time_ms`` and took ``duration_ms``.
+    """Event of a transaction. The event ended at ``time_ms`` and took ``duration_ms``.
 
     ``event`` is one of submit, catalog_read, runtime, io, attempt, commit, commit_failed, answer_lost, conflict, backoff, restart,
     abort; on the commit path ``pyiceberg`` also check, check_failed (an attempt that ends before its commit) and io_together.
     ``kind`` is the kind of file access (manifest_list_reads, ...), the kind of conflict (none, false, real) or the abort reason.
-    For a catalog_read it contains the versions that were read, for a commit the versions that it is based on (``0:3 2:7``: table 0
-    at version 3), and for answer_lost the same versions if the commit took effect.
+    For a catalog_read, ``kind`` contains the versions read; for a commit, its base versions (``0:3 2:7`` means table 0 at version 3
+    and table 2 at version 7); for answer_lost, the base versions if the commit took effect.
     """
 
     time_ms: float
@@ -172,7 +172,7 @@ LIST_APPENDS = "manifest_list_appends"
 ACCESSES = (METADATA_READ, METADATA_WRITE, LIST_READ, LIST_WRITE, FILE_READ, FILE_WRITE, FILE_DELETE)
 COUNTERS = (*(access.counter for access in ACCESSES), LIST_APPENDS)
 PROTOCOL_COUNTERS = ("list_requests", "catalog_requests", "data_reads", "data_writes")
-"""Counters that only declarative protocols increment."""
+"""Counters that are incremented only by declarative protocols."""
 
 CATALOG_READ = "catalog_read_ms"
 RUNTIME = "runtime_ms"
@@ -190,7 +190,7 @@ Accesses = tuple[tuple[FileAccess, int], ...]
 def in_order(cost: ConflictCost) -> tuple[Accesses, Accesses]:
     """Return the reads and the writes of a cost in the order in which a client performs them.
 
-    Reads go from table metadata to manifests. Writes go from manifests to the manifest list.
+    Clients read table metadata first and manifests last, and write manifests before the manifest list.
     """
     return (
         (METADATA_READ, cost.metadata_reads),

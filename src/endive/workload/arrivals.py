@@ -1,7 +1,7 @@
 """Define the kinds of arrivals of workload classes.
 
-A record of ``ARRIVAL_KINDS`` contains the key of ``[workload.NAME]``, the arrival process, the label in reports and the controls of
-the live page.
+Each record of ``ARRIVAL_KINDS`` contains the key in ``[workload.NAME]``, the arrival process, the label in reports and the controls
+of the live page.
 
 A source submits the transactions of a class, or of one writer of a class.
 """
@@ -50,9 +50,9 @@ class Arrivals(ABC):
     code: ClassVar[int]
     """Code of the arrival process in the compiled engine."""
     waits: ClassVar[bool] = False
-    """True if a source submits a transaction only after its previous transaction has ended."""
+    """True if a source submits its next transaction only after the previous one has ended."""
     paced: ClassVar[bool] = False
-    """True if a source submits at scheduled times, one transaction at a time. After a missed time, the source starts late."""
+    """True if a source runs one transaction at a time, at scheduled times. After a missed time, the source starts late."""
     is_steady: ClassVar[bool] = True
     """True if the rate of arrivals does not change during a run."""
 
@@ -73,7 +73,7 @@ class Arrivals(ABC):
 
     @property
     def flat_steps(self) -> tuple[float, ...]:
-        """Start times and rates of a varying rate, as ``arithmetic.costs.scheduled_delay_ms`` takes them."""
+        """Start times and rates of the steps of a varying rate, for ``arithmetic.costs.scheduled_delay_ms``."""
         return ()
 
     @property
@@ -89,7 +89,7 @@ class Arrivals(ABC):
         """Return the time from ``now_ms`` to the next submission, in ms. The time is infinite after the last submission.
 
         Args:
-            now_ms: Time of the last submission, or its end in a closed loop; 0 before the first submission.
+            now_ms: Time of the last submission, or the end of that transaction in a closed loop; 0 before the first submission.
             ordinal: Number of submissions so far.
             start_ms: Time at which the source starts.
             rng: Random stream of the next transaction.
@@ -98,17 +98,17 @@ class Arrivals(ABC):
         return delay if ordinal else start_ms + delay
 
     def traced_ms(self, ordinal: int) -> float | None:
-        """Return the time of a submission of a trace, in ms. The time is infinite after the last submission.
+        """Return the time of submission number ``ordinal`` of a trace, in ms. The time is infinite after the last submission.
 
         Returns:
-            None for other processes.
+            The time, or None for other processes.
         """
         return None
 
     def submissions_per_ms(self, mean_ms: Callable[[LatencyDistribution], float], job_ms: float) -> float:
         """Return the mean number of submissions per millisecond.
 
-        In a closed loop, the rate depends on ``job_ms``, the mean duration of a transaction.
+        In a closed loop, this rate depends on ``job_ms``, the mean duration of a transaction.
         """
         return self.expected_submissions(1.0)
 
@@ -222,7 +222,7 @@ class WriterArrivals(Arrivals):
     def submissions_per_ms(self, mean_ms: Callable[[LatencyDistribution], float], job_ms: float) -> float:
         """Return the mean number of submissions per millisecond.
 
-        A writer whose transactions take longer than the interval starts each transaction when the previous one ends.
+        If transactions take longer than the interval, a writer starts each transaction when the previous one ends.
         """
         return self.writers / max(self.interval_ms, job_ms)
 
@@ -309,7 +309,7 @@ class ScheduledArrivals(Arrivals):
 
 @dataclass(frozen=True)
 class TraceArrivals(Arrivals):
-    """Replay of the submissions of a trace in order of time."""
+    """Replay of the submissions of a trace in chronological order."""
 
     code = TRACED
     is_steady = False
@@ -322,7 +322,7 @@ class TraceArrivals(Arrivals):
 
     @property
     def interval(self) -> LatencyDistribution:
-        """Distribution that no submission uses, because a trace contains the time of every submission."""
+        """Placeholder distribution. It is not used, because a trace contains the time of every submission."""
         return _UNIT
 
     @property
@@ -350,7 +350,7 @@ _QUANTILES = 64
 def mean_ms(distribution: LatencyDistribution) -> float:
     """Estimate the mean of a distribution from its quantiles, in ms.
 
-    The estimate is 1 s for a custom distribution, which has no quantiles.
+    For a custom distribution, which has no quantiles, the estimate is 1 s.
     """
     if not isinstance(distribution, QuantileDistribution):
         return 1000.0
@@ -368,7 +368,7 @@ class ArrivalNumber:
     """Key within the section of the class, with dots. ``*`` stands for each item of a list."""
     quantity: Quantity
     label: str = ""
-    """Label of the control on the live page. The page has no control for a key without a label."""
+    """Label of the control on the live page. Without a label, the page has no control for the key."""
     sets_load: bool = True
     """True if a change of the load changes the value of this key."""
 
@@ -386,9 +386,9 @@ class ArrivalKind:
     companions: tuple[str, ...] = ()
     """Other keys that are valid only together with ``key``."""
     example: Mapping[str, Any] = field(default_factory=dict)
-    """Initial keys on the live page. The page does not offer a kind without an example."""
+    """Initial keys and values on the live page. The page does not offer a kind without an example."""
     has_own_times: bool = False
-    """True if the kind defines its start and end. The keys ``start_ms`` and ``end_ms`` are then invalid."""
+    """True if the kind defines its start and end. The keys ``start_ms`` and ``end_ms`` are not allowed with such a kind."""
 
 
 RATE = ArrivalKind(
@@ -438,5 +438,5 @@ ARRIVAL_KINDS: Mapping[str, ArrivalKind] = MappingProxyType(
 
 
 def kind_of(section: Mapping[str, Any]) -> ArrivalKind | None:
-    """Return the kind of arrivals that the keys of a class select, or None."""
+    """Return the kind of arrivals that the keys of a class select, or None if they select no kind."""
     return next((kind for key, kind in ARRIVAL_KINDS.items() if section.get(key) is not None), None)

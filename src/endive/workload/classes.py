@@ -1,7 +1,7 @@
 """Define workload classes, table groups, and the selection of tables and partitions.
 
 A table group is a set of tables that share one commit pointer or one log of the catalog. Tables and partitions are selected by
-weighted sampling without replacement, with one uniform random number per pick.
+weighted sampling without replacement, with one uniform random number for each selected item.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _LONG_TAIL_ALPHA = 1.0
 def assign_groups(num_tables: int, num_groups: int, sizes: GroupSizes, seed: int) -> tuple[int, ...]:
     """Assign each table to a table group. ``seed`` determines the tables of each group.
 
-    With ``sizes`` = ``uniform``, the sizes of two groups differ by at most one table. With ``longtail``, the sizes are proportional
-    to 1/rank, and at least 1.
+    If ``sizes`` is ``uniform``, the sizes of two groups differ by at most one table. If it is ``longtail``, the sizes are
+    proportional to 1/rank, but at least 1.
     """
     if not 1 <= num_groups <= num_tables:
         raise ValueError(f"num_groups is {num_groups}, but must be from 1 to {num_tables}, the number of tables")
@@ -61,7 +61,7 @@ def group_sizes(num_tables: int, num_groups: int, sizes: GroupSizes) -> list[int
 
 
 Selection = tuple[frozenset[int], frozenset[int]]
-"""Selected items, and the subset of them that the transaction writes."""
+"""Selected items, and those of them that the transaction writes."""
 
 
 @cache
@@ -103,7 +103,9 @@ class PartitionSelector(ABC):
 
 
 class WeightedSelector:
-    """Zipf selection without replacement: item k (from 1) has weight 1/k^alpha. The transaction writes the items selected first."""
+    """Zipf selection without replacement: item k (from 1) has weight 1/k^alpha. The transaction writes the items that are selected
+    first.
+    """
 
     def __init__(self, alpha: float = 1.5, write_fraction: float = 1.0) -> None:
         if not 0.0 < write_fraction <= 1.0:
@@ -173,12 +175,12 @@ class UniformPartitionSelector(ZipfPartitionSelector):
 
 DEFAULT_CLASS = "default"
 ALL_CLASSES = "all"
-"""Name of the totals over all classes. No workload class can have this name."""
+"""Name of the totals over all classes. A workload class cannot have this name."""
 
 
 @dataclass(frozen=True)
 class ZipfCount:
-    """Zipf-distributed number of tables: the number k has weight 1/k^alpha.
+    """Zipf distribution of the number of tables: the number k has weight 1/k^alpha.
 
     Raises:
         ValueError: If alpha is negative or not finite.
@@ -196,8 +198,8 @@ class WorkloadClass:
 
     ``operations`` maps operations to weights. ``tables`` and ``partition_range`` (first, end) restrict the tables and partitions of
     the class. If they are None, the class has no restriction. ``partitions_per_txn`` is the mean number of partitions that a
-    transaction writes in each table. If it is None, transactions do not track partitions, and any change of a table overlaps.
-    ``max_retries``, ``policy`` and ``conflict_detector`` default to the settings of the run.
+    transaction writes in each table. If it is None, transactions do not track partitions, and any two commits to the same table
+    overlap. ``max_retries``, ``policy`` and ``conflict_detector`` default to the settings of the run.
     """
 
     name: str
@@ -221,7 +223,7 @@ class WorkloadClass:
     end_ms: float = math.inf
     """Time after which the class submits no transactions, in ms."""
     committer: CommitterSettings | None = None
-    """Settings of the committer to which the writers hand off file batches. None if the writers commit themselves."""
+    """Settings of the committer to which writers hand off file batches, or None if the writers commit their files themselves."""
 
     def __post_init__(self) -> None:
         if self.name == ALL_CLASSES:

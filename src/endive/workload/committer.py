@@ -1,7 +1,7 @@
 """Define the committer, a client that commits the file batches of all writers of a class, one commit at a time.
 
-The committer holds the queue of uncommitted file batches and the earliest time of the next commit. An engine reports events to the
-committer and asks for that time. docs/explanation/services.md describes the rules and the order of events.
+The committer holds the queue of uncommitted file batches and determines the earliest time of the next commit. An engine reports
+events to the committer and asks it for this time. docs/explanation/services.md describes the rules and the order of events.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class CommitterSettings:
 
     With the rule ``queue``, a commit starts when file batches are queued and the interval has elapsed.
 
-    With the rule ``all_writers``, commits follow rounds. The first job that starts after the end of a round opens the next round. A
-    round ends when every writer has handed off the file batch of a job of the round, or after ``timeout_ms``. The commit then takes
-    all queued file batches, including late file batches of earlier rounds.
+    With the rule ``all_writers``, each commit follows a round. The first job that starts after the end of a round opens the next
+    round. A round ends when every writer has handed off the file batch of a job that started in the round, or after ``timeout_ms``.
+    The commit then takes all queued file batches, including late file batches of earlier rounds.
 
     ``interval_ms`` is the time from the start of one commit to the start of the next. A commit starts earlier if ``max_batch`` file
-    batches are queued (0: no limit). ``max_in_flight`` is the maximum number of uncommitted file batches of a writer. The default
-    is 1 in a closed loop, otherwise there is no limit.
+    batches are queued (0: no limit). ``max_in_flight`` is the maximum number of uncommitted file batches of a writer. By default,
+    it is 1 in a closed loop and unlimited otherwise.
     """
 
     interval_ms: float = 0.0
@@ -54,8 +54,8 @@ class CommitterSettings:
 class HandOverCounters:
     """Counters of file batches.
 
-    The difference between the file batches handed off and those committed or aborted is the number that was queued or in a commit
-    at the end of the run.
+    The number of file batches handed off minus those committed or aborted is the number of file batches that were queued or in a
+    commit at the end of the run.
     """
 
     handovers_begun: int = 0
@@ -79,7 +79,7 @@ class Committer:
         self._round = 0
         self._delivered = 0
         self._deadline_ms = math.inf
-        """Deadline of the open round. The time is infinite if no round is open."""
+        """Deadline of the open round; infinite if no round is open."""
         self._ready = False
         """True if a round has ended and its file batches are queued."""
         self.under_way = 0
@@ -95,7 +95,7 @@ class Committer:
             self._delivered += 1
 
     def open_round(self, writer: Source, now_ms: float) -> None:
-        """Assign a job that starts now to the open round. If no round is open, open a round."""
+        """Assign a job that starts now to the open round, or open a round if none is open."""
         if self.settings.timeout_ms is None:
             return
         if self._deadline_ms == math.inf:
@@ -106,7 +106,7 @@ class Committer:
     def close_round(self, now_ms: float) -> list[Source]:
         """Close the open round if every writer has handed off a file batch, or at its deadline.
 
-        The committer does not check the deadline during a commit, but after it.
+        During a commit, the committer does not check the deadline; it does so after the commit.
 
         Returns:
             The writers that can start again.
@@ -156,7 +156,7 @@ class Committer:
     def end(self, *, remove: bool) -> list[Source]:
         """End the current commit.
 
-        With ``remove``, the method removes its file batches from the queue and returns their writers in order.
+        If ``remove`` is set, remove the file batches of the commit from the queue, and return their writers in order.
         """
         batch, self.under_way = self.under_way, 0
         return [self._queue.popleft()[1] for _ in range(batch)] if remove else []

@@ -48,7 +48,7 @@ from endive.workload.classes import (
 class WorkloadConfig:
     """Tables, table groups and workload classes.
 
-    Without ``classes``, the other fields describe a single class.
+    If ``classes`` is empty, the other fields describe a single class.
     """
 
     inter_arrival: LatencyDistribution | None = None
@@ -94,7 +94,7 @@ class WorkloadConfig:
 
     @cached_property
     def workload_classes(self) -> tuple[WorkloadClass, ...]:
-        """Workload classes in order of their names. The results therefore do not depend on the order in the file."""
+        """Workload classes in order of their names, so that results do not depend on their order in the file."""
         if self.classes:
             return tuple(sorted(self.classes, key=lambda cls: cls.name))
         assert self.inter_arrival is not None
@@ -136,7 +136,7 @@ class Source:
         self._key = key
         self._client = client
         self.writer = client if client < cls.arrivals.numbered_writers else -1
-        """Number of the writer, or -1 if the class has no numbered writers."""
+        """Number of the writer, or -1 if the workload class does not number its writers."""
         self._candidates = tuple(range(config.num_tables)) if cls.tables is None else cls.tables
         self._chooses_freely = config.spans_groups or not any(config.groups)
         self._operations = sorted(cls.operations.items(), key=lambda item: item[0].operation_type)
@@ -147,15 +147,15 @@ class Source:
         self.uncommitted = 0
         """Number of uncommitted file batches of the writer, if the class has a committer."""
         self.blocked = False
-        """True while a closed-loop client waits because of too many uncommitted file batches."""
+        """True while a closed-loop client waits because it has too many uncommitted file batches."""
         self.running = False
-        """True while a periodic writer runs a job. Without a committer, this lasts until its transaction ends."""
+        """True while a periodic writer runs a job. Without a committer, the job includes the commit."""
         self.job_end_ms = math.inf
         """End of the last job of the writer, if the class has a committer."""
         self.late = False
         """True if a periodic writer has missed a scheduled time and has not started since then."""
         self.collected_ms = cls.start_ms
-        """Time up to which earlier transactions or jobs of the source have collected data."""
+        """Time up to which previous transactions or jobs of the source have collected data."""
         self._job_data_ms = cls.start_ms
         self.round = 0
         """Committer round in which the last job of the writer started."""
@@ -183,16 +183,16 @@ class Source:
     def is_free(self) -> bool:
         """True if a periodic writer may start a job.
 
-        The writer must not run a job, must not wait for the end of the open round, and must not have too many uncommitted file
-        batches.
+        This is the case if the writer does not run a job, does not wait for the end of the open round, and does not have too many
+        uncommitted file batches.
         """
         return not self.running and not self.delivered and not 0 < self.workload_class.most_uncommitted <= self.uncommitted
 
     def take_slot(self, now_ms: float, counters: arrivals.SlotCounters) -> bool:
-        """Return whether a periodic writer starts at the current scheduled time. A busy writer misses the time.
+        """Return whether a periodic writer starts at the current scheduled time. A writer that is busy misses this time.
 
-        A writer is on time if its late start is due now or its job ends now, because the engine processes these events after
-        arrivals.
+        A writer whose late start is due now or whose job ends now does not miss the time, because the engine processes these events
+        after arrivals.
         """
         if self.due or self.is_free:
             return not self.due
@@ -203,14 +203,14 @@ class Source:
     def next_delay_ms(self, now_ms: float = 0.0) -> float:
         """Return the time from ``now_ms`` to the next submission, in ms. The time is infinite after the last submission.
 
-        ``now_ms`` is the time of the last submission, and 0 before the first. In a closed loop, it is the end of the last
-        transaction.
+        ``now_ms`` is the time of the last submission or, in a closed loop, the end of the last transaction. It is 0 before the
+        first submission.
         """
         rng = self._streams.stream(Purpose.ARRIVAL)
         return self.workload_class.arrivals.delay_ms(now_ms, self.ordinal, self.first_ms, rng)
 
     def next_submit_ms(self, now_ms: float = 0.0) -> float:
-        """Return the time of the next submission in ms. The time of a trace is used without rounding."""
+        """Return the time of the next submission in ms. A time from a trace is not rounded."""
         traced_ms = self.workload_class.arrivals.traced_ms(self.ordinal)
         return now_ms + self.next_delay_ms(now_ms) if traced_ms is None else traced_ms
 
@@ -221,7 +221,7 @@ class Source:
         return cls.start_ms + cls.arrivals.first_ms(self._key, self._client)
 
     def collect(self, now_ms: float) -> None:
-        """Start a job. The job of a numbered writer collects the data since the start of the previous job."""
+        """Start a job. The job of a numbered writer collects the data since the start of its previous job."""
         if self.writer >= 0:
             self._job_data_ms, self.collected_ms = self.collected_ms, now_ms
 
@@ -282,7 +282,7 @@ class Source:
         return txn, streams
 
     def equip(self, txn: Transaction, policy: CommitPolicy) -> None:
-        """Pass the cached tables and the backoff state of the writer to its next transaction."""
+        """Set the cached tables and the backoff state of the writer on its next transaction."""
         if policy.table_handle == "kept":
             known, txn.handles = self._known_versions, self._handles
             txn.known_versions = {table_id: known[table_id] for table_id in txn.tables_read if table_id in known}
@@ -290,7 +290,7 @@ class Source:
             txn.backoff_state_ms = policy.backoff.base_ms if self._backoff_state_ms is None else self._backoff_state_ms
 
     def learn(self, txn: Transaction, policy: CommitPolicy, committed: bool) -> None:
-        """Store the cached tables and the backoff state of the writer after a transaction.
+        """Take over the cached tables and the backoff state from a transaction that has ended.
 
         The version of a cached table never decreases.
         """
@@ -328,7 +328,7 @@ class Source:
     def _tables(self, rng: RandomSource) -> tuple[frozenset[int], frozenset[int]]:
         """Return the tables that a transaction reads and writes.
 
-        The first table is one of the class. The other tables belong to the same table group.
+        The first table is one of the tables of the class. The other tables belong to the same table group.
         """
         cls, candidates = self.workload_class, self._candidates
         count = self._table_count(rng)
@@ -370,7 +370,7 @@ _NO_WORK = arrivals.Submission(0.0, runtime_ms=0.0)
 
 
 class CommitterSource(Source):
-    """Source of the commits of a committer. Its number follows that of the last writer, and its transactions have no job."""
+    """Source of the commits of a committer. It is numbered after the last writer, and its transactions have no job."""
 
     def _given(self) -> arrivals.Submission:
         return _NO_WORK
@@ -379,7 +379,7 @@ class CommitterSource(Source):
 class Workload:
     """Workload of a run.
 
-    Without a seed, the constructor chooses a random seed and stores it in ``seed``.
+    If no seed is given, the constructor chooses a random seed and stores it in ``seed``.
     """
 
     def __init__(self, config: WorkloadConfig, seed: int | None = None) -> None:
@@ -405,10 +405,10 @@ class Workload:
     def generate(self) -> Generator[tuple[float, Transaction], None, None]:
         """Yield each transaction with the time since the previous one, in ms.
 
-        The times assume that periodic writers miss no scheduled time.
+        The times are those of periodic writers that do not miss a scheduled time.
 
         Raises:
-            ValueError: If a class is a closed loop or has a committer, because its submissions then depend on a run.
+            ValueError: If a class is a closed loop or has a committer, because its submission times are then known only in a run.
         """
         sources = self.sources()
         if any(source.closed for source in sources):

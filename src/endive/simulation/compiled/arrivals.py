@@ -1,4 +1,4 @@
-"""Submit transactions: their times, operations, tables and partitions, as in ``endive.workload.Source``.
+"""Submit transactions: determine their times, operations, tables and partitions, as ``endive.workload.Source`` does.
 
 A source submits the transactions of a class, or of one writer of a class. A paced writer submits at scheduled times, one
 transaction at a time. A slot is the index of the record of a transaction in flight.
@@ -86,7 +86,7 @@ def await_arrival(run: Any, source_id: int) -> None:
 
 @jit
 def take_slot(run: Any, owner: int) -> int:
-    """Return the source whose transaction starts at an arrival or a late start. Return ``NO_SLOT`` if its writer is busy."""
+    """Return the source whose transaction starts at an arrival or a late start, or ``NO_SLOT`` if its writer is busy."""
     if owner >= run.num_sources:
         source_id = owner - run.num_sources
         begin_job(source_at(run, source_id))
@@ -110,7 +110,7 @@ def begin_job(source: Any) -> None:
 
 @jit
 def misses_slot(run: Any, source: Any, limit: int) -> bool:
-    """Return whether a periodic writer misses its scheduled time because the writer is busy."""
+    """Return whether a periodic writer misses its scheduled time because it is busy."""
     if source.running or source.delivered or 0 < limit <= source.uncommitted:
         source.late = 1
         if not source.running or run.now_ms < source.job_end_ms:
@@ -121,7 +121,7 @@ def misses_slot(run: Any, source: Any, limit: int) -> bool:
 
 @jit
 def start_late(run: Any, source_id: int, limit: int) -> None:
-    """Start a periodic writer that missed a scheduled time, if the writer is free now."""
+    """Start a periodic writer that missed a scheduled time, if it is free now."""
     source = source_at(run, source_id)
     blocked = source.running or source.delivered or 0 < limit <= source.uncommitted
     if source.late and not source.due and not blocked and run.now_ms < source.end_ms:
@@ -190,9 +190,9 @@ def take_known_versions(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def _is_committed_by_another(cls: Any) -> bool:
-    """Return whether a committer commits the file batches of the writers of a class.
+    """Return whether a committer commits the file batches of a class.
 
-    A trace does not describe the commits of a committer.
+    The submissions of a trace do not describe the commits of a committer.
     """
     if HAS_COMMITTERS:
         return cls.committer >= 0  # type: ignore[no-any-return]
@@ -209,7 +209,7 @@ def know_written(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def learn(run: Any, txn: Any, slot: int) -> None:
-    """Store the cached table versions and the backoff state of a writer after a transaction.
+    """Take over a writer's cached table versions and backoff state from a transaction that has ended.
 
     The version of a cached table never decreases.
     """
@@ -309,7 +309,7 @@ def _written_count(n: int, write_fraction: float) -> int:
 def _choose_tables(run: Any, txn: Any, slot: int, cls: Any) -> None:
     """Select the tables of a transaction: one table of the class, and other tables of the same table group.
 
-    Written tables come first, in order of their ids.
+    The written tables come first, in order of their ids.
     """
     candidates, count, draws = cls.candidates, cls.tables_per_txn, 0
     if cls.table_count_weights >= 0:

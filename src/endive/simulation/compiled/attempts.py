@@ -1,4 +1,4 @@
-"""Run the attempts of a transaction on each commit path, from the base snapshot to the commit request.
+"""Run the attempts of a transaction on each commit path, from reading the base snapshot to sending the commit request.
 
 On the path ``endive``, an attempt rewrites manifest lists or appends to them (ML+).
 """
@@ -82,7 +82,7 @@ def make_manifests(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def _made_manifests(run: Any, txn: Any, slot: int) -> None:
-    """Write the table metadata of an attempt, and send its commit request."""
+    """Write the table metadata of an attempt, and send the commit request."""
     if write_metadata(run, txn, class_at(run, txn.cls)):
         begin_commit(run, txn, slot)
 
@@ -112,7 +112,7 @@ def _lists_read(run: Any, txn: Any, slot: int) -> None:
 def _append_entry(run: Any, txn: Any, slot: int) -> None:
     """Append to the manifest list of the next table with new manifests.
 
-    A sealed list is rewritten first. After the last table, the transaction sends its commit request.
+    If the list is sealed, it is rewritten first. After the last table, the transaction sends its commit request.
     """
     while txn.table_cursor < txn.written and not touched_at(run, slot, txn.table_cursor).redo:
         txn.table_cursor += 1
@@ -172,7 +172,7 @@ def start_work(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def start_from_handle(run: Any, txn: Any, slot: int) -> None:
-    """Start a transaction from the cached table handles of its writer, without a load of the tables."""
+    """Start a transaction from the cached table handles of its writer, without loading the tables."""
     take_handles(run, txn, slot)
     if HAS_ICEBERG:
         txn.job_start_ms = txn.now_ms
@@ -224,7 +224,7 @@ def prepare_attempt(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def _prepare(run: Any, txn: Any, slot: int, t: int) -> int:
-    """Validate one table of an attempt and, for the Java library, write its new state. Return the outcome."""
+    """Validate one table of an attempt and, for the Java library, write its new metadata files. Return the outcome."""
     outcome = PREPARED
     if HAS_PYICEBERG and class_at(run, txn.cls).commit_path == run_state.PYICEBERG:
         outcome = validate_again(run, txn, slot, t)
@@ -243,7 +243,7 @@ def end_iceberg_commit(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _stage(run: Any, txn: Any, slot: int) -> None:
-    """Write the files of an attempt of PyIceberg, and read the catalog to check whether the table is unchanged."""
+    """Write the files of a PyIceberg attempt, and read the catalog to check whether the table has changed."""
     if not make_pyiceberg_snapshots(run, txn, slot):
         return
     if HAS_SERVICE and run.writes_metadata:
@@ -254,7 +254,7 @@ def _stage(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def check_unchanged(run: Any, txn: Any, slot: int) -> None:
-    """Check the table just before a commit of PyIceberg. If the table has changed, the attempt fails without a commit request."""
+    """Check the table just before a PyIceberg commit. If the table has changed, the attempt fails without a commit request."""
     take_snapshot(run, txn, slot)
     if not end_read(run, txn) or not read_metadata(run, txn, slot):
         return

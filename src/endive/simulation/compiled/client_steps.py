@@ -1,7 +1,7 @@
 """Run the steps of a transaction that do not affect other transactions: file accesses, the job, backoff.
 
-Each function returns whether the step ended before the end of the run. A step that did not end changes no times or counters of the
-transaction.
+Each function returns whether the step ended before the end of the run. A step that did not end does not change the times and
+counters of the transaction.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def fails_for_good(run: Any, txn: Any, component: int, requests: int, latency_ms
 
 @jit
 def access(run: Any, txn: Any, cls: Any, kind: int, count: int, component: int) -> bool:
-    """Access ``count`` files in batches of ``max_parallel``. A batch takes as long as its slowest access."""
+    """Access ``count`` files in batches of ``max_parallel``. The latency of a batch is that of its slowest access."""
     if count == 1:
         alone = value(run, cls.access[kind], storage_uniform(txn))
         if HAS_FAILURES:
@@ -160,7 +160,7 @@ def sized_latency(run: Any, parameters: Any, first: float, u: float) -> float:
 
 @jit
 def _tables_to_load(run: Any, txn: Any, slot: int, cls: Any) -> int:
-    """Return the number of tables whose metadata the writer must read. A writer with a cache reads only the tables that changed."""
+    """Return the number of tables whose metadata the writer must read: all, or only those that changed if it has a cache."""
     moved = txn.read
     if HAS_CLIENTS and cls.keeps_handles:
         moved = 0
@@ -210,7 +210,7 @@ def write_metadata(run: Any, txn: Any, cls: Any) -> bool:
 
 @jit
 def back_off(run: Any, txn: Any, cls: Any) -> bool:
-    """Wait before the next attempt, as the backoff of the class requires."""
+    """Wait before the next attempt, according to the backoff settings of the class."""
     if not cls.backoff_enabled:
         return True
     u = backoff_uniform(txn)
@@ -229,7 +229,7 @@ def back_off(run: Any, txn: Any, cls: Any) -> bool:
 
 @jit
 def pay_conflict(run: Any, txn: Any, cls: Any, behind: int) -> bool:
-    """Perform the additional I/O after an overlap. The I/O depends on the operation."""
+    """Perform the additional I/O of the operation after an overlap."""
     if traits_at(run, txn.cls, txn.operation).validates:
         return access(run, txn, cls, LIST_READ, behind, CONFLICT_IO)
     if txn.operation == MERGE_APPEND:

@@ -1,7 +1,7 @@
 """Run the committers of classes, as in ``endive.workload.committer``.
 
-A committer commits the file batches that the writers of its class hand off. The file batches form a list. The first of them belong
-to the current commit. The kernel processes the events of a source at the same time in this order: arrivals, late starts, handoffs,
+A committer commits the file batches that the writers of its class hand off. The file batches form a list, which starts with those
+of the current commit. The kernel processes the events of a source at the same time in this order: arrivals, late starts, handoffs,
 starts of commits, timers, last rounds.
 """
 
@@ -114,7 +114,7 @@ def _open_round(run: Any, source: Any, committer: Any) -> None:
 
 @jit
 def _close_round(run: Any, committer: Any) -> None:
-    """Close the open committer round if every writer has delivered, or at its deadline outside a commit."""
+    """Close the open committer round if every writer has handed off a file batch, or at its deadline outside a commit."""
     if committer.delivered < committer.num_writers and (committer.under_way or run.now_ms < committer.deadline_ms):
         return
     committer.deadline_ms = math.inf
@@ -163,7 +163,7 @@ def _hand_over(run: Any, source_id: int, cls: Any, committer: Any) -> None:
 
 @jit
 def _consider(run: Any, committer: Any) -> None:
-    """End the committer round if every writer has delivered, then start a commit or set the timer.
+    """Close the committer round if every writer has handed off a file batch, then start a commit or set the timer.
 
     If a commit is in progress, the function does nothing.
     """
@@ -192,7 +192,7 @@ def _consider(run: Any, committer: Any) -> None:
 
 @jit
 def _round_delay_ms(run: Any, committer: Any) -> float:
-    """Return the time until the next commit may start or the open round ends, in ms.
+    """Return the time until the next commit can start or the open round ends, in ms.
 
     The time is infinite if it depends on other events.
     """
@@ -204,7 +204,7 @@ def _round_delay_ms(run: Any, committer: Any) -> float:
 
 @jit
 def begin_batch(run: Any, txn: Any, cls: Any) -> None:
-    """Move at most ``max_batch`` queued file batches into a commit that starts now. The transaction of the commit has no job."""
+    """Move at most ``max_batch`` queued file batches into a commit that starts now. Its transaction has no job."""
     committer = committer_at(run, cls.committer)
     batch = committer.waiting
     if 0 < committer.max_batch < batch:
@@ -230,7 +230,7 @@ def begin_batch(run: Any, txn: Any, cls: Any) -> None:
 
 @jit
 def end_batch(run: Any, txn: Any) -> None:
-    """End the commit of a committer: its file batches are committed, aborted, or queued again."""
+    """End the commit of a committer. Its file batches are committed, aborted, or queued again."""
     cls = class_at(run, txn.cls)
     committer = committer_at(run, cls.committer)
     batch, committer.under_way = committer.under_way, 0
@@ -255,7 +255,7 @@ def end_batch(run: Any, txn: Any) -> None:
 
 @jit
 def _release(run: Any, source_id: int, cls: Any, committer: Any) -> None:
-    """Resume a writer that was blocked until one of its file batches committed."""
+    """Resume a writer that was blocked until one of its file batches was committed."""
     source = source_at(run, source_id)
     source.uncommitted -= 1
     if source.blocked:

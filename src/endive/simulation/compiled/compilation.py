@@ -22,7 +22,7 @@ _OPTIONS: dict[str, Any] = {"boundscheck": None, "error_model": "numpy", "nogil"
 _NATIVE_OPTIONS: dict[str, Any] = {
     **_OPTIONS,
     "nopython": True,
-    "_nrt": False,  # the kernel allocates no arrays, and reference counting would cost more than its arithmetic
+    "_nrt": False,  # the kernel allocates no arrays, so reference counting would only cost time
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
 }
@@ -35,8 +35,8 @@ Entry = tuple[Callable[..., Any], tuple[Any, ...]]
 class Specialiser:
     """Cache of specialized copies of functions. In a copy, features are constants and calls go to other copies.
 
-    Two kernels of a process share a copy if they agree on the features that the function and its callees use. Lowering takes most
-    of the compile time, so shared copies save time.
+    Two kernels of a process share a copy if they agree on the features that the function and its callees use. This saves time,
+    because lowering takes most of the compile time.
     """
 
     def __init__(self, dispatcher: Callable[[Callable[..., Any], bool], Any]) -> None:
@@ -44,7 +44,7 @@ class Specialiser:
         self.copies: dict[tuple[FunctionType, frozenset[tuple[str, bool]]], Any] = {}
 
     def specialise(self, function: Any, constants: Mapping[str, bool]) -> Any:
-        """Return the dispatcher of the copy of a function for these features."""
+        """Return the dispatcher of the copy of a function that is specialized for these features."""
         key = function, frozenset((name, constants[name]) for name in _reachable_names(function) if name in constants)
         if key not in self.copies:
             names = {name: self._value(name, value, constants) for name, value in _globals_of(function).items()}
@@ -85,7 +85,7 @@ def _reachable_names(function: FunctionType) -> frozenset[str]:
 
 
 def _is_compiled_with_caller(value: Any) -> bool:
-    """Return whether a kernel contains the compiled function, as it contains all functions outside Numba and NumPy."""
+    """Return whether a value is a function that is compiled into the kernel, as all functions outside of Numba and NumPy are."""
     return isinstance(value, FunctionType) and value.__module__.partition(".")[0] not in ("numba", "numpy")
 
 
@@ -110,10 +110,10 @@ def compile_plainly(entries: Mapping[str, Entry], constants: Mapping[str, bool])
 
 
 def compile_object_code(entries: Mapping[str, Entry], constants: Mapping[str, bool]) -> bytes:
-    """Compile functions and their callees to object code, which exports the functions under the names in ``entries``.
+    """Compile functions and their callees to object code that exports the functions under the names in ``entries``.
 
-    Each exported function is a C function. It takes the address of its result, the address of an error, and its arguments, and
-    returns a status.
+    Each exported function is a C function. It takes the addresses of its result and of an error, and its arguments, and returns a
+    status.
     """
     with global_compiler_lock:
         dispatchers = {name: (_lowered.specialise(function, constants), takes) for name, (function, takes) in entries.items()}

@@ -46,7 +46,7 @@ def _answer(run: Any, txn: Any, success: bool) -> bool:
 
 @inlined
 def swap_pointer(run: Any, txn: Any, slot: int) -> None:
-    """Replace the commit pointer by compare-and-swap. The commit takes effect if no other commit came first."""
+    """Replace the commit pointer by compare-and-swap. The commit takes effect unless another commit was first."""
     group = group_at(run, txn.group)
     if HAS_LIMITS and txn.now_ms < group.writable_ms:
         _throttled(run, txn, slot)
@@ -94,7 +94,7 @@ def log_event(run: Any, txn: Any, slot: int, event: int) -> None:
 
 @inlined
 def _log_commit(run: Any, txn: Any, slot: int) -> None:
-    """Append a commit to the log of the catalog. A sealed log is compacted first."""
+    """Append a commit to the log of the catalog. If the log is sealed, it is compacted first."""
     group = group_at(run, txn.group)
     if group.sealed:
         txn.checkpoint_offset = group.checkpoint_offset
@@ -129,7 +129,7 @@ def _append_effect(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def _discovered(run: Any, txn: Any, slot: int) -> None:
-    """Continue after the catalog read that shows whether the record in the log was applied."""
+    """Continue after the catalog read from which the client learns whether its record in the log was applied."""
     rest = rest_of_read(run, txn)
     effect_at = txn.now_ms
     txn.elapsed_ms += txn.effect_ms
@@ -155,7 +155,7 @@ def service_event(run: Any, txn: Any, slot: int, event: int) -> None:
 def _end_after_rejections(run: Any, txn: Any, slot: int) -> None:
     """End an operation after the service rejected a request too often.
 
-    If the operation has committed before, it ends as committed. Otherwise the operation aborts and leaves its files.
+    If the operation has already committed, it ends as committed. Otherwise, it aborts and does not delete its files.
     """
     then = request_at(run, slot).then
     txn.times[run_state.CATALOG_COMMIT if then == COMMITS else run_state.CATALOG_READ] += txn.elapsed_ms

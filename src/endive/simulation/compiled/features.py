@@ -1,16 +1,16 @@
 """Mark the functions of the kernel, and define the features for which kernels are compiled.
 
-Each set of features is a separate kernel, compiled when a configuration first needs it. A function of the kernel tests a feature by
-its constant. The constant is true here and has its actual value in each compiled kernel::
+Each set of features has its own kernel, which is compiled when a configuration first needs it. A kernel function tests a feature by
+its constant. The constant is True in this module and has its actual value in each compiled kernel::
 
     if HAS_ICEBERG and cls.commit_path == ICEBERG:
 
-If the constant is false, the branch is dropped before compilation, together with all functions that only this branch calls. A
-condition on a feature must be the first in its ``if``.
+If the constant is False, the branch is removed before compilation, together with all functions that only this branch calls. A
+feature must be the first condition of its ``if``.
 
-A marked function operates on numbers and records, in the subset of Python that Numba compiles. Marking a function does not compile
-it or import Numba: ``compilation`` compiles it when a kernel is needed that is not in the cache. A marked function may call other
-marked functions and any function of ``endive.arithmetic``, which need no mark.
+A marked function operates on numbers and records, in the subset of Python that Numba compiles. Marking a function neither compiles
+it nor imports Numba. ``compilation`` compiles it when a kernel is needed that is not in the cache. A marked function can call other
+marked functions, and any function of ``endive.arithmetic`` without a mark.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Features:
 
     @classmethod
     def named(cls, name: str) -> Features:
-        """Return the features of the kernel with this name."""
+        """Return the features of the kernel with a given name."""
         return cls(frozenset(name.split("-")))
 
     @property
@@ -81,7 +81,7 @@ class Features:
 
 
 ALL = Features(frozenset(FEATURES))
-"""All features. Only the largest kernel has them."""
+"""All features, which only the largest kernel has."""
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -105,9 +105,9 @@ def inlined(function: Function) -> Function:
 
 
 def replaces(original: Callable[..., Any]) -> Callable[[Function], Function]:
-    """Mark a function that kernels call in place of ``original``.
+    """Mark a function that kernels call instead of ``original``.
 
-    Use this if Numba compiles the equivalent ``original`` to slower code.
+    Use this if Numba compiles ``original``, which is equivalent, to slower code.
     """
 
     def mark(function: Function) -> Function:

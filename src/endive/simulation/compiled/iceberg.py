@@ -1,6 +1,6 @@
 """Run the steps of a transaction of Iceberg's Java library or of PyIceberg, as in ``endive.transaction.iceberg``.
 
-All steps of an attempt of the Java library use the state of the tables at the catalog read that starts the attempt.
+All steps of an attempt of the Java library use the table state that was read at the start of the attempt.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ CUT_OFF, PREPARED, REAL_CONFLICT, EXPIRED = range(4)
 
 @jit
 def sized_parameter(run: Any, txn: Any, kind: int, size: int) -> float:
-    """Return the latency parameter that depends on the file size, or ``NOT_SIZED``.
+    """Return the latency parameter for a file of this size, or ``NOT_SIZED``.
 
     The parameter is the median latency or its logarithm.
     """
@@ -62,7 +62,7 @@ def sized_parameter(run: Any, txn: Any, kind: int, size: int) -> float:
 def first_parameter(sized: Any, parameters: Any, size: int) -> float:
     """Return the latency parameter for a file size, or ``NOT_SIZED``.
 
-    ``sized`` contains the base of the median latency, and its growth with the size.
+    ``sized`` contains the median latency for size 0 and its growth with the size.
     """
     if sized[0] <= 0.0:
         return NOT_SIZED
@@ -81,7 +81,7 @@ def sized_access(run: Any, txn: Any, kind: int, count: int, component: int, size
 
 @jit
 def metadata_access(run: Any, txn: Any, kind: int, snapshots: int) -> bool:
-    """Read or write table metadata, unless the catalog does so."""
+    """Read or write table metadata, unless the catalog does."""
     if not class_at(run, txn.cls).handles_metadata:
         return True
     return sized_access(run, txn, kind, 1, PER_ATTEMPT_IO, metadata_size(run, snapshots), 1)
@@ -212,7 +212,7 @@ def _make_snapshot(run: Any, txn: Any, mine: Any, table: Any, traits: Any, found
 
 @jit
 def merge_manifests(run: Any, txn: Any, manifests: int, size: int, component: int, cached: int) -> bool:
-    """Merge manifests if there are enough of them.
+    """Merge manifests if there are enough to merge.
 
     Bins of manifests are merged in parallel. The manifests of one bin are read sequentially.
     """

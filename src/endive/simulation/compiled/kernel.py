@@ -1,7 +1,7 @@
 """Run the main loop of the compiled engine: process the next event, and continue its transaction to its next event.
 
 The steps and their order are those of ``endive.transaction.lifecycle``. They are divided at accesses to shared state. ``advance``
-runs until an array is full or the run ends. All state is in the arrays, so ``advance`` can be called again.
+runs until an array is full or the run ends. All state is in the arrays, so the next call of ``advance`` continues the run.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from endive.simulation.compiled.table_state import take_kept_snapshot
 
 @jit
 def advance(run: Any, max_events: int) -> int:
-    """Process events until an array is full, the run ends, or ``max_events`` were processed. Return the reason."""
+    """Process at most ``max_events`` events, until an array is full or the run ends. Return the reason for stopping."""
     for _ in range(max_events):
         if run.rows_used >= run.row_capacity:
             return run_state.ROWS_FULL

@@ -1,12 +1,12 @@
 """Load compiled kernels from the cache directory of the user, and compile missing kernels.
 
-A kernel is a file of object code. Its name identifies the source code, the processor and the features for which it was compiled.
-LLVM loads the file without Numba. Files are written atomically: a kernel is first written under a temporary name. A lock prevents
-two processes from compiling the same kernel. If a process is killed, the operating system releases its lock.
+A kernel is a file of object code, whose name identifies the source code, the processor and the features for which it was compiled.
+LLVM loads the file without Numba. Files are written atomically, under a temporary name first. A lock prevents two processes from
+compiling the same kernel. If a process is killed, the operating system releases its lock.
 
-Only this module, ``compilation``, ``numba_target`` and ``memory`` use private interfaces of Numba. With these interfaces, a kernel
-is compiled in about 5 s instead of 15 s. A compiled kernel is loaded in about 1 ms, without an import of Numba. ``TESTED`` contains
-the releases with which the interfaces were tested:
+Only this module, ``compilation``, ``numba_target`` and ``memory`` use private interfaces of Numba, because a kernel then compiles
+in about 5 s instead of 15 s, and a compiled kernel loads in about 1 ms, without importing Numba. The interfaces were tested with
+the releases in ``TESTED``:
 
 * ``numba.core.codegen``: ``JITCodeLibrary`` (``_final_module``, ``_linking_libraries``, ``_finalized``, ``add_llvm_module``,
   ``finalize``), ``JITCPUCodegen`` (``_library_class``, ``_create_empty_module``)
@@ -50,14 +50,14 @@ from endive.simulation.compiled import run_state
 from endive.simulation.compiled.features import Features
 
 TESTED = {"numba": ((0, 68), (0, 69)), "llvmlite": ((0, 50), (0, 51))}
-"""Releases with which the private interfaces were tested: first release, and first untested release, as in ``pyproject.toml``."""
+"""Tested releases of each package: the first tested one and the first untested one, as in ``pyproject.toml``."""
 _SOURCES = ("arithmetic", "randomness.py", "simulation/compiled")
 """Source files that determine the kernels."""
 _NICENESS = 10
 
 
 def find_untested_release() -> str:
-    """Return a sentence about an installed release outside ``TESTED``.
+    """Return a sentence that names the installed releases outside ``TESTED``.
 
     The text is empty if all installed releases are tested.
     """
@@ -70,7 +70,7 @@ def find_untested_release() -> str:
 
 
 UNTESTED_RELEASE = find_untested_release()
-"""Reason why ``numba.njit`` compiles the kernels. The text is empty if the private interfaces can be used."""
+"""Reason why ``numba.njit`` compiles the kernels; empty if the private interfaces can be used."""
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class KernelError(Exception):
 
 
 class Kernel(Protocol):
-    """Compiled kernel with two functions. Each takes the record of a run as an array of one record."""
+    """Compiled kernel with two functions. Each of them takes the record of a run as an array of length 1."""
 
     def begin(self, run: Any) -> None:
         """Schedule the first arrival of each source."""
@@ -149,7 +149,7 @@ class PlainKernel:
 
 
 def cache_directory() -> Path:
-    """Return the directory with the kernels of this version of the source code."""
+    """Return the directory for the kernels of this version of the source code."""
     return cache_root() / "kernels" / _hash_code()
 
 
@@ -157,7 +157,7 @@ def cache_directory() -> Path:
 def _hash_code() -> str:
     """Return a hash of the source code of kernels and of the values that the code imports through ``run_state``.
 
-    The sources are read as resources, so the hash is the same for a package in a zip file.
+    The sources are read as resources, so a package in a zip file has the same hash.
     """
     package = resources.files("endive")
     sources = [pair for name in _SOURCES for pair in _read_sources(package.joinpath(*name.split("/")), name)]
@@ -175,7 +175,7 @@ def _read_sources(node: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
 
 
 def kernel_file(features: Features) -> Path:
-    """Return the path of the kernel with these features for this processor."""
+    """Return the path of the kernel file for these features and this processor."""
     return cache_directory() / f"{features.name}.{_hash_machine()}.o"
 
 
@@ -224,7 +224,7 @@ def _load(features: Features, path: Path) -> Kernel:
 def _object_code(features: Features, path: Path) -> bytes:
     """Return the object code of a kernel.
 
-    The kernel is compiled into the cache if there is a cache directory.
+    If there is a cache directory, the kernel is stored in it.
     """
     try:
         compile_kernel(features)
@@ -260,7 +260,7 @@ def _build(features: Features) -> bytes:
 
 
 def _compile_plainly(features: Features, reason: str) -> PlainKernel:
-    """Return a kernel that ``numba.njit`` compiles, after one warning for each process."""
+    """Return a kernel that ``numba.njit`` compiles, and warn once per process."""
     from endive.simulation.compiled.compilation import compile_plainly
     from endive.simulation.compiled.kernel import ENTRIES
 
@@ -277,7 +277,7 @@ def _warn_once(reason: str) -> None:
 def _lock(path: Path, wait: bool) -> Iterator[bool]:
     """Acquire a lock, and yield True if this process holds it.
 
-    With ``wait=False``, the result is False if another process holds the lock.
+    If ``wait`` is False and another process holds the lock, yield False.
     """
     with path.open("w") as file:
         try:
@@ -293,7 +293,7 @@ _background: dict[Path, int] = {}
 
 
 def compile_in_background(features: Features) -> bool:
-    """Compile a kernel in a background process of low priority. The background process can outlive this process.
+    """Compile a kernel in a background process of low priority, which can outlive this process.
 
     Returns:
         Whether the cache will contain the kernel.
@@ -306,13 +306,13 @@ def compile_in_background(features: Features) -> bool:
     command = [sys.executable, "-m", "endive.simulation.compiled.kernel_cache", features.name]
     nothing = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in range(3)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    # not a Popen, which warns when this process ends before its child
+    # not Popen, which warns if this process ends before its child
     _background[path] = os.posix_spawn(sys.executable, command, environment, file_actions=nothing)
     return True
 
 
 def _is_running(process: int) -> bool:
-    """Return whether a child process is still running. If the process has ended, its exit status is collected."""
+    """Return whether a child process is still running. If it has ended, collect its exit status."""
     try:
         return os.waitpid(process, os.WNOHANG) == (0, 0)
     except ChildProcessError:  # already reaped
@@ -321,6 +321,6 @@ def _is_running(process: int) -> bool:
 
 if __name__ == "__main__":
     with suppress(OSError):
-        os.setsid()  # Ctrl-C only concerns the parent process
+        os.setsid()  # Ctrl-C must reach only the parent process
     os.nice(_NICENESS)
     compile_kernel(Features.named(sys.argv[1]), wait=False)

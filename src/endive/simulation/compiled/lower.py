@@ -1,6 +1,6 @@
 """Convert a configuration of built-in components to the arrays of the compiled engine.
 
-Custom components are rejected with a message that names the component.
+Custom components raise an error that names the component.
 """
 
 from __future__ import annotations
@@ -147,13 +147,13 @@ def _has_client(policy: CommitPolicy) -> bool:
 
 
 def lower(config: SimulationConfig) -> World:
-    """Return the arrays of a run in their initial state."""
+    """Return the arrays of a run in their initial state, converted from a configuration."""
     check_lowerable(config)
     return _Lowering(config).world()
 
 
 class _Lowering:
-    """Converter of one configuration, which collects the contents of the arrays."""
+    """Converter of one configuration. Its attributes collect the contents of the arrays."""
 
     def __init__(self, config: SimulationConfig) -> None:
         self.config = config
@@ -280,7 +280,7 @@ class _Lowering:
         return array
 
     def _expires(self) -> bool:
-        """Return whether a transaction may expire snapshots. If so, the kernel tracks the times of snapshots."""
+        """Return whether a transaction can expire snapshots. If so, the kernel tracks the times of snapshots."""
         expiry = OPERATION_ORDER[run_state.EXPIRE_SNAPSHOTS]
         drawn = any(cls.operations.get(expiry, 0.0) > 0.0 for cls in self.classes)
         return drawn or any(operation == run_state.EXPIRE_SNAPSHOTS for _, operation, *_ in self.submissions)
@@ -352,7 +352,7 @@ class _Lowering:
         record["range_first"], record["range_end"] = cls.partition_range or (0, -1)
 
     def _candidates(self, cls: WorkloadClass) -> tuple[run_state.Ints, ...]:
-        """Return the tables that a class may select.
+        """Return the tables that a class can select.
 
         If the class depends on table groups, also return the tables in order of group, and the index of each table in that order.
         """
@@ -502,7 +502,7 @@ def _reads_history(cls: WorkloadClass, policy: CommitPolicy) -> bool:
 
 @lru_cache(maxsize=1)
 def _quantiles(length: int) -> run_state.Floats:
-    """Return the table of normal quantiles as an array. Each cell of the table is in one cache line."""
+    """Return the table of normal quantiles as an array in which each cell lies within one cache line."""
     table: run_state.Floats = aligned(length, np.dtype(np.float64))
     table[:] = QUANTILES[:length]
     return table

@@ -1,16 +1,16 @@
-"""Access the records of a run, and schedule events in its queue. The run's record contains the addresses of the arrays.
+"""Access the records of a run, and schedule its events. The record of the run contains the addresses of all arrays.
 
-Functions of the kernel take one record instead of fifteen arrays, which makes them cheap to call and to compile. The caller of the
-kernel keeps the arrays alive (``run_state.World``). A kernel contains hundreds of these accesses. They are generated as LLVM
-instructions, so they add no compile time.
+Kernel functions take one record instead of fifteen arrays, which makes them cheap to call and to compile. The caller of the kernel
+keeps the arrays alive (``run_state.World``). A kernel contains hundreds of these accesses. They are generated as LLVM instructions,
+so they add no compile time.
 
 The queue of events is a heap ordered by time. Events at the same time are ordered by transaction, followed by arrivals. An event
 has a time and an owner: the slot of a transaction, or ``arrival(source)``. Each node has four adjacent children, so the heap has
 half the levels of a binary heap, and the children of a node share a cache line.
 
-Most events are soon followed by another event of the same transaction. The queue therefore leaves a hole at the top when it returns
-its first event. The next added event fills the hole and moves down only a few levels. If the queue removed its first event
-immediately, the last event would move down through all levels.
+Most events are soon followed by another event of the same transaction. Therefore, the queue leaves a hole at the top when it
+returns its first event. The next added event fills the hole and moves down only a few levels. If the hole were filled immediately,
+the last event of the heap would have to move down through all levels.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BYTES = ir.IntType(8).as_pointer()
 
 
 def record_finder(array: str, dtype: np.dtype[np.void], *inner: str) -> Any:
-    """Return a kernel function (run, index, ...) that returns a record of an array.
+    """Return a kernel function ``(run, index, ...)`` that returns a record of an array.
 
     ``inner`` names the fields with the lengths of the inner dimensions.
     """
@@ -68,7 +68,7 @@ def _load_field(builder: Any, run_pointer: Any, name: str, kind: Any) -> Any:
 
 
 def array_finder(item: Any) -> Any:
-    """Return a kernel function that creates an array from the address of its first item and its length."""
+    """Return a kernel function that creates an array from the address of the first item and the length."""
     array = types.Array(item, 1, "C")
 
     @intrinsic
@@ -89,7 +89,7 @@ def array_finder(item: Any) -> Any:
 
 
 def row_writer(first: int, end: int) -> Any:
-    """Return a kernel function (run, row, txn) that copies words of the record of a transaction to the columns of a row."""
+    """Return a kernel function ``(run, row, txn)`` that copies words of the record of a transaction to the columns of a row."""
 
     @intrinsic
     def write(typing_context: Any, run: Any, index: Any, txn: Any) -> Any:
@@ -155,7 +155,7 @@ _ARRIVALS = 2**62
 def arrival(source_id: int) -> int:
     """Return the owner number of the arrivals of a source.
 
-    The function is its own inverse: it also returns the source of an owner number.
+    The function is its own inverse, so it also returns the source of an owner number.
     """
     return -1 - source_id
 
@@ -214,7 +214,7 @@ def push(run: Any, time_ms: float, owner: int) -> None:
 
 @inlined
 def take_first(run: Any) -> None:
-    """Remove the first event and leave a hole. The caller must call ``close_hole`` before it reads the next event."""
+    """Remove the first event, and leave a hole. Call ``close_hole`` before the next event is read."""
     run.heap_hole = 1
 
 

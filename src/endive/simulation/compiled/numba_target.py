@@ -1,6 +1,6 @@
 """Define a Numba target that lowers functions to LLVM IR, but does not optimize or compile each function separately.
 
-By default, Numba optimizes each function and generates its machine code before it links the function into its callers. Numba also
+By default, Numba optimizes each function and generates its machine code before it links the function into its callers. It also
 compiles a function once for each constant argument. This target avoids both.
 """
 
@@ -35,7 +35,7 @@ class Library(JITCodeLibrary):
         self._finalized = True
 
     def linked_modules(self) -> dict[int, Any]:
-        """Return the LLVM modules of this library and of all its direct and indirect callees, by the identity of the library."""
+        """Return the LLVM modules of this library and of all direct and indirect callees, by the ``id`` of their library."""
         modules: dict[int, Any] = {}
         waiting: list[JITCodeLibrary] = [self]
         while waiting:
@@ -51,7 +51,7 @@ class _Codegen(JITCPUCodegen):
 
 
 class _Context(CPUContext):
-    """Numba's context for this processor, with ``Library`` as its kind of library."""
+    """Numba's context for this processor, with ``Library`` as library class."""
 
     def init(self) -> None:
         self.is32bit = utils.MACHINE_BITS == 32
@@ -73,7 +73,9 @@ class _Target(CPUTarget):
 
 
 class LoweredFunction(CPUDispatcher):
-    """Function of a kernel. Numba lowers it once for each list of argument types. A constant argument counts as its type."""
+    """Function of a kernel. Numba lowers it once per list of argument types, in which a constant argument is represented by its
+    type.
+    """
 
     targetdescr = _Target(_TARGET)
 
@@ -82,7 +84,7 @@ class LoweredFunction(CPUDispatcher):
         self.overloads[tuple(cres.signature.args)] = cres
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Lower the function for arguments of these types. Constant arguments are replaced by their types."""
+        """Lower the function for these argument types, with constant arguments replaced by their types."""
         plain = tuple(types.unliteral(each) for each in args)
         return super().get_call_template(plain, {name: types.unliteral(each) for name, each in kws.items()})
 

@@ -101,7 +101,7 @@ def _finish_step(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _learn_version(run: Any, txn: Any, slot: int) -> None:
-    """Update the table version that the client knows to the current version."""
+    """Set the table version that the client knows to the current version."""
     take_snapshot(run, txn, slot)
     if txn.phase_seq < 0:
         txn.phase_seq = txn.seq
@@ -119,7 +119,7 @@ def _learn_version(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _send_discovery(run: Any, txn: Any, slot: int) -> None:
-    """Send the request whose response shows the current table version."""
+    """Send the request from whose response the client learns the current table version."""
     asked = step_at(run, txn.place)
     if asked.in_catalog:
         request_read(run, txn, slot, run_state.PROTOCOL_READ)
@@ -137,7 +137,7 @@ def _send_discovery(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _observed(run: Any, txn: Any, slot: int) -> bool:
-    """Process a response of the object store that shows the table version. Return whether the client continues."""
+    """Process the response from which the client learns the table version. Return whether the client continues."""
     _learn_version(run, txn, slot)
     if not end_response(run, txn, component_of(txn.phase), txn.success_ms - txn.effect_ms):
         return False
@@ -213,9 +213,9 @@ def _begin_attempts(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def _conflicts_since(run: Any, txn: Any, slot: int, t: int) -> int:
-    """Return the number of new commits to a table that can make the operation fail, and mark these commits as checked.
+    """Return the number of new commits to a table that can cause the operation to fail, and mark these commits as checked.
 
-    If a commit makes the operation fail for certain, the function sets ``txn.conflict_is_certain``.
+    If a commit certainly causes the operation to fail, the function sets ``txn.conflict_is_certain``.
     """
     mine = touched_at(run, slot, t)
     table = table_at(run, mine.table)

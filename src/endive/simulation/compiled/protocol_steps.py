@@ -48,7 +48,7 @@ def enter_phase(run: Any, txn: Any, phase: int) -> None:
 
 @jit
 def component_of(phase: int) -> int:
-    """Return the component of the latency to which a phase belongs."""
+    """Return the latency component to which the time of a phase is added."""
     if phase == LOAD:
         return CATALOG_READ
     return CONFLICT_IO if phase == AFTER_LOSS else PER_ATTEMPT_IO
@@ -135,7 +135,7 @@ def loses_after(run: Any, txn: Any) -> bool:
 
 @jit
 def run_object_steps(run: Any, txn: Any) -> bool:
-    """Run a phase that only accesses the object store. Return whether the phase ended before the end of the run."""
+    """Run a phase that accesses only the object store. Return whether the phase ended before the end of the run."""
     return run_steps(run, txn) == ENDED
 
 

@@ -176,7 +176,7 @@ def request_read(run: Any, txn: Any, slot: int, event: int) -> None:
 def end_by_failure(run: Any, txn: Any, slot: int, event: int) -> None:
     """End a transaction after a request that failed permanently, or at its deadline.
 
-    If the transaction has committed before, it ends as committed. Otherwise the transaction aborts and leaves its files.
+    If the transaction has already committed, it ends as committed. Otherwise, it aborts and does not delete its files.
     """
     reason = run_state.CANCELLED if txn.failed == run_state.CANCELLED else run_state.FAILED
     txn.failed = 0
@@ -232,7 +232,7 @@ def end_response(run: Any, txn: Any, component: int, rest: float) -> bool:
 
 @jit
 def wait_for_errors(run: Any, txn: Any, component: int) -> bool:
-    """Wait while the SDK resends failed catalog requests. Return whether a request succeeds before the end of the run."""
+    """Wait while the SDK resends a failed catalog request. Return whether it succeeds before the end of the run."""
     waited = resends_ms(txn, class_at(run, txn.cls).request_error, 1, 0.0)
     if waited > 0.0:
         if txn.now_ms + waited > txn.deadline_ms:
@@ -280,7 +280,7 @@ def send_commit(run: Any, txn: Any, slot: int) -> None:
 def send_request(run: Any, txn: Any, slot: int, success: int, failure: int, event: int) -> None:
     """Send a conditional write to the catalog.
 
-    The latencies of success and of failure use the same uniform random number.
+    The latencies on success and on failure are computed from the same uniform random number.
     """
     txn.success_ms, txn.failure_ms = two_values(run, run.catalog[success], run.catalog[failure], catalog_uniform(txn))
     txn.effect_ms = moment_of_effect_ms(txn.success_ms, run.linearization)

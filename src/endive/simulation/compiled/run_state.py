@@ -1,8 +1,8 @@
 """Define the arrays that hold the state of a compiled run.
 
 Each transaction in flight, class, source, table and table group has a record. The record of a transaction is reused after the
-transaction ends, so the number of records depends on the transactions in flight and not on the length of the run. Arrays that
-become full are replaced by larger arrays (``with_more_slots`` and others).
+transaction ends, so the number of records depends on the transactions in flight and not on the length of the run. An array that is
+full is replaced by a larger one (``with_more_slots`` and others).
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from endive.workload.committer import COMMIT_ROUNDS
 
 # Time components: indices of Txn.times, in the order of accesses.TIMES.
 CATALOG_READ, RUNTIME, PER_ATTEMPT_IO, CONFLICT_IO, BACKOFF, CATALOG_COMMIT = range(6)
-# File accesses: indices of Txn.counts, in the order of accesses.COUNTERS; all but the last also of Class.access, Class.sized.
+# File accesses: indices of Txn.counts, in the order of accesses.COUNTERS; all but the last are also indices of Class.access and
+# Class.sized.
 METADATA_READ, METADATA_WRITE, LIST_READ, LIST_WRITE, FILE_READ, FILE_WRITE, FILE_DELETE, LIST_APPENDS = range(8)
 NUM_COUNTS = 8
 # Distributions of the catalog: indices of Run.catalog.
@@ -39,7 +40,7 @@ CODES: Mapping[str, tuple[str, ...]] = {
     "backoff_kind": BACKOFF_KINDS,
     "round": COMMIT_ROUNDS,
 }
-"""Allowed values of settings with text values. Records contain the index of the value in this list."""
+"""Allowed values of settings with text values. Records contain the index of the value."""
 ICEBERG, PYICEBERG, PROTOCOL = paths.ICEBERG.code, paths.PYICEBERG.code, paths.PROTOCOL.code
 LOAD, ATTEMPT, AFTER_LOSS, AFTER_SUCCESS, AFTER_ABORT, CHECKPOINT = range(6)
 """Phases of a declarative protocol, in the order of ``endive.transaction.protocol_path.PHASES``."""
@@ -79,14 +80,15 @@ CACHE_LINE = 64
 def _record(*groups: str) -> np.dtype[Any]:
     """Return a record type from a list of field names.
 
-    A field whose name ends with ``_ms`` is a float and any other field is an integer, unless the name is followed by ``:type``.
+    The type of a field is given by a suffix ``:type``. Without it, a field whose name ends in ``_ms`` is a float, and any other
+    field an integer.
     """
     named = (each.partition(":") for group in groups for each in group.split())
     return np.dtype([(name, kind or ("f8" if name.endswith("_ms") else "i8")) for name, _, kind in named])
 
 
 def _in_lines(*groups: str) -> np.dtype[Any]:
-    """Return a record type padded to whole cache lines. A field then has the same offset within a cache line in every record."""
+    """Return a record type padded to whole cache lines. A field has the same offset within a cache line in every record."""
     words = -_record(*groups).itemsize % CACHE_LINE // 8
     return _record(*groups, f"unused:({words},)i8") if words else _record(*groups)
 
@@ -200,7 +202,7 @@ COMMITTER = _record(
     "source interval_ms max_batch limit next_ms waiting under_way head tail called timed",
     "round num_writers timeout_ms round_number delivered deadline_ms ready end_ms",
 )
-"""Committer: its source, its settings, its list of file batches, its scheduled events, and its open round.
+"""Committer: its source, settings, list of file batches, scheduled events, and open round.
 
 The first file batches of the list belong to the current commit.
 """
@@ -210,8 +212,7 @@ HANDOVER = _record("time_ms source next data_start_ms")
 SUBMISSION = _record("time_ms operation runtime_ms table first_partition partitions")
 """Submission of a trace.
 
-A negative value means that the trace does not contain the value, so the engine draws it. The partitions are a range of
-``World.traced_partitions``.
+A negative value is missing in the trace, so the engine draws it. The partitions are a range of ``World.traced_partitions``.
 """
 
 _ROW = (
@@ -235,7 +236,8 @@ TXN = _in_lines(
     # other fields
     "source next_free runtime_ms checkpoint_offset applied table_cursor history_start written_before lost_files failure_index",
     "deadline_ms known_by_key failed on_handle rebased took_effect status_checks final_reason client_index backoff_state_ms",
-    # a job with several commits: the number of this one, its key, its runtime, and the outcome of earlier commits
+    # a job with several commits: the number of the current commit, the key and runtime of the job, and the outcome of earlier
+    # commits
     "job_commit job_key:u8 job_start_ms job_runtime_ms job_failed job_installs",
     # declarative protocols: the phase, its next step, its remaining requests, and the version at its start; the version at the end
     # of the load, conflicting commits that the client has learned about, and the files of the tables
@@ -249,7 +251,7 @@ TABLE = _record(
     "version whole_commits group partitions first_partition list_offset list_start list_sealed",
     # files
     "data data_bytes deletes delete_bytes snapshots length head data_revision delete_revision merges",
-    # times of snapshots: a list from the oldest to the newest, and those before the run
+    # times of snapshots: a list from the oldest to the newest, and the snapshots before the run
     "initial_interval_ms recorded oldest newest",
     # state at a service
     "ref locked committing batch_open batch_head batch_tail",
@@ -276,7 +278,7 @@ HISTORY = _record("parent kind data deletes partitions first last")
 """Snapshot of a table: its parent, the manifests that it added, and the partitions that it wrote.
 
 ``partitions`` is the number of partitions, or -1 if the snapshot may have written to any partition. ``first`` and ``last`` are the
-range of the partitions.
+ends of their range.
 """
 
 AGE = _record("time_ms next")
@@ -320,7 +322,7 @@ INITIAL_AGES = 4096
 
 
 def with_more_slots(world: World, slots: int) -> World:
-    """Return the same run with capacity for this number of transactions in flight."""
+    """Return the run with capacity for ``slots`` transactions in flight."""
     old = len(world.txns)
     txns = aligned(slots, TXN)
     txns[:old] = world.txns
@@ -340,7 +342,7 @@ def with_more_slots(world: World, slots: int) -> World:
 
 
 def _heap(world: World, slots: int, handovers: int) -> Array:
-    """Return the same event queue with capacity for all events that can be scheduled at once.
+    """Return the event queue with capacity for all events that can be scheduled at once.
 
     A slot and a handoff have at most one event, a source at most two, and a committer at most three.
     """
@@ -351,7 +353,7 @@ def _heap(world: World, slots: int, handovers: int) -> Array:
 
 
 def with_more_handovers(world: World) -> World:
-    """Return the same run with capacity for twice the number of handoffs."""
+    """Return the run with capacity for twice the number of handoffs."""
     old = len(world.handovers)
     handovers = np.zeros(max(2 * old, INITIAL_HANDOVERS), HANDOVER)
     handovers[:old] = world.handovers
@@ -363,7 +365,7 @@ def with_more_handovers(world: World) -> World:
 
 
 def with_more_ages(world: World) -> World:
-    """Return the same run with capacity for the times of more retained snapshots."""
+    """Return the run with capacity for the times of more retained snapshots."""
     run, old = world.run[0], len(world.ages)
     least = int(run["ages_held"]) + 2 * (int(run["max_tables"]) + int(run["in_batches"]))
     ages = np.zeros(max(2 * old, 2 * least, INITIAL_AGES), AGE)
@@ -375,7 +377,7 @@ def with_more_ages(world: World) -> World:
 
 
 def with_room_in_history(world: World) -> World:
-    """Return the same run with capacity for more snapshots. Snapshots that no transaction needs are dropped."""
+    """Return the run with capacity for more snapshots, without those that no transaction needs."""
     run = world.run[0]
     first, end = int(run["history_first"]), int(run["history_end"])
     live = world.txns["txn_id"] >= 0

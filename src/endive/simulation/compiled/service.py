@@ -1,8 +1,8 @@
 """Process requests at a catalog service, as in ``endive.catalog.service`` and ``endive.catalog.service_queue``.
 
-Each slot has a record for the request of its transaction. A request that waits for a worker, a lock or a batch has no event. When
-another request releases the resource, it schedules an event of the waiting request at the same time. ``request_event`` returns the
-outcome of an event, and the kernel continues the transaction.
+Each slot has a record for the request of its transaction. A request that waits for a worker, a lock or a batch has no event. A
+request that releases the resource schedules an event of the waiting request at the same time. ``request_event`` returns the outcome
+of an event, and the kernel continues the transaction.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ In order: not decided; rejected too often; commit installed; lost the race; meta
 serialization failure of the database.
 """
 COMMITS = -1
-"""Value that marks a request as a commit. A load has the event that follows it in place of this value."""
+"""Value of the field ``then`` that marks a request as a commit. For a load, the field contains the event that follows the load."""
 
 
 @jit
@@ -170,7 +170,7 @@ def _get_worker(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _leave(run: Any, request: Any, now_ms: float) -> None:
-    """Release the worker to the request that has waited longest. If no request waits, the worker is free."""
+    """Pass the worker on to the request that has waited longest, or mark it as free if no request waits."""
     run.service_busy_ms += now_ms - request.began_ms
     first = run.queue_head
     if first == run_state.NO_SLOT:
@@ -211,7 +211,7 @@ def _begin(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def end_load(run: Any, txn: Any, slot: int) -> None:
-    """End the service of a load. The response takes longer for larger table metadata."""
+    """End the service of a load. The latency of the response grows with the size of the table metadata."""
     request = request_at(run, slot)
     request.serving = 0
     if HAS_CLIENTS and class_at(run, txn.cls).starts_from_handle:
@@ -239,7 +239,7 @@ def _metadata_bytes(run: Any, table_id: int, more_snapshots: int) -> int:
 
 @jit
 def _moves_ref(run: Any, txn: Any) -> bool:
-    """Return whether a commit moves the main branches of its tables. Only an expiry of snapshots does not move them."""
+    """Return whether a commit moves the main branches of its tables. Only expiring snapshots does not move them."""
     return traits_at(run, txn.cls, txn.operation).kind != NO_SNAPSHOT  # type: ignore[no-any-return]
 
 
@@ -289,7 +289,7 @@ def _has_swapped(run: Any, txn: Any, slot: int) -> bool:
 def _rebase(run: Any, txn: Any, slot: int) -> None:
     """Rebase a commit on the current state.
 
-    The client does not learn about the rebase, so it may resend the commit.
+    The client does not learn about the rebase, so it can resend the commit.
     """
     if HAS_FAILURES:
         txn.rebased = 1
@@ -303,7 +303,7 @@ def _rebase(run: Any, txn: Any, slot: int) -> None:
 def is_too_large(run: Any, txn: Any, slot: int) -> bool:
     """Return whether the new table metadata would exceed the limit of the catalog.
 
-    An expiry of snapshots never exceeds the limit.
+    Expiring snapshots never exceeds the limit.
     """
     if HAS_LIMITS and HAS_FILES:
         if run.metadata_limit < 0 or not _moves_ref(run, txn):
@@ -318,7 +318,7 @@ def is_too_large(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def _write_ms(run: Any, txn: Any, table_id: int, more_snapshots: int) -> float:
-    """Return the time in which the service writes the metadata of a table, in ms."""
+    """Return the time that the service takes to write the metadata of a table, in ms."""
     size = _metadata_bytes(run, table_id, more_snapshots)
     first = first_parameter(run.metadata_sized, run.metadata_write, size)
     return sized_latency(run, run.metadata_write, first, catalog_uniform(txn))
@@ -445,7 +445,7 @@ def _database_fails(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def _decide(run: Any, txn: Any, slot: int, outcome: int) -> None:
-    """Install a commit that won, or count a conflict."""
+    """Install a commit that was accepted, or count a conflict."""
     if HAS_LIMITS and outcome == UNSERIALIZABLE:
         run.service_database_conflicts += 1
         return
@@ -503,7 +503,7 @@ def _get_locks(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _unlock(run: Any, txn: Any, slot: int) -> None:
-    """Release the locks to waiting commits, in order of arrival."""
+    """Release the locks, and pass them on to waiting commits in order of arrival."""
     _set_locks(run, txn, slot, 0)
     before, waiting = run_state.NO_SLOT, run.lock_head
     while waiting != run_state.NO_SLOT:

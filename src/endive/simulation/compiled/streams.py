@@ -33,7 +33,7 @@ def cell_from_bits(p: Any) -> Any:
     """Return the result of ``quantile_cell``, computed from the bits of the number.
 
     Numba compiles the ``frexp`` of ``quantile_cell`` to a slower call. The cell consists of the exponent, counted down from one
-    quarter, and the leading bits of the mantissa. The other bits are the position in the cell.
+    quarter, and the leading bits of the mantissa. The remaining bits are the position in the cell.
     """
     bits = np.float64(p).view(np.int64)
     cell = ((bits >> (_MANTISSA_BITS - CELL_BITS)) ^ (_EXPONENT_BIAS << CELL_BITS)) - (2 << CELL_BITS)
@@ -55,7 +55,7 @@ def value(run: Any, parameters: Any, u: float) -> float:
 
 @jit
 def two_values(run: Any, one: Any, two: Any, u: float) -> tuple[float, float]:
-    """Return the quantile ``u`` of two latency distributions, in ms. Both share one lookup of the normal quantile."""
+    """Return the quantile ``u`` of two latency distributions, in ms. Both use one lookup of the normal quantile."""
     if one[0] < NORMAL or two[0] < NORMAL:
         return value(run, one, u), value(run, two, u)
     table = floats_at(run.quantiles, run.num_quantiles)
@@ -130,7 +130,7 @@ def failure_uniform(txn: Any) -> float:
 
 @jit
 def fails(txn: Any, probability: float) -> bool:
-    """Return whether an event with this probability occurs. A probability of 0 uses no random number."""
+    """Return whether an event with this probability occurs. A probability of 0 draws no random number."""
     return probability > 0.0 and failure_uniform(txn) < probability
 
 
@@ -142,7 +142,9 @@ def any_fails(txn: Any, probability: float, requests: int) -> bool:
 
 @jit
 def resends_ms(txn: Any, request_error: float, requests: int, latency_ms: float) -> float:
-    """Return the time that request errors add, in ms. Each error adds the latency of the request and the backoff of the SDK."""
+    """Return the time by which request errors delay a request, in ms. Each error adds the latency of the request and the backoff of
+    the SDK.
+    """
     added = 0.0
     errors = 0
     probability = any_error_probability(request_error, requests)

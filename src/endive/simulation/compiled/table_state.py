@@ -64,7 +64,7 @@ def change_files(run: Any, txn: Any, slot: int, t: int, traits: Any) -> None:
 
 @inlined
 def _note_time(run: Any, table: Any, time_ms: float) -> None:
-    """Add the time of a new snapshot. The time of a snapshot is never before the time of its parent."""
+    """Add the time of a new snapshot, which is at least the time of its parent."""
     place = run.age_free
     age = age_at(run, place)
     run.age_free = age.next
@@ -83,7 +83,7 @@ def _note_time(run: Any, table: Any, time_ms: float) -> None:
 
 @jit
 def snapshots_kept_by(run: Any, table: Any, traits: Any, time_ms: float) -> int:
-    """Return the number of snapshots that an expiry retains, if it starts at ``time_ms``."""
+    """Return the number of snapshots that remain if an expiration starts at ``time_ms``."""
     cutoff_ms = time_ms - traits.max_age_ms
     before_start = table.snapshots - table.recorded
     young = min(before_start, young_before_start(table.initial_interval_ms, cutoff_ms)) + table.recorded
@@ -140,7 +140,7 @@ def base_table(run: Any, txn: Any, table_id: int) -> Any:
 
 @jit
 def keep_handles(run: Any, txn: Any, slot: int, tables: int) -> None:
-    """Cache the state of the first ``tables`` tables of a transaction in the table handles of its writer."""
+    """Keep the state of the first ``tables`` tables of a transaction in the table handles of its writer."""
     for t in range(tables):
         table_id = touched_at(run, slot, t).table
         place = txn.source * run.num_tables + table_id
@@ -192,7 +192,7 @@ def overlaps(run: Any, txn: Any, slot: int, t: int, record: Any, place: int) -> 
     if not txn.tracks_partitions or record.partitions < 0:
         return True
     mine, p, q = touched_at(run, slot, t).partitions, 0, 0
-    while p < mine and q < record.partitions:  # both are in ascending order
+    while p < mine and q < record.partitions:  # both lists are in ascending order
         ours, theirs = partition_at(run, slot, t, p).partition, history_partition_at(run, place, q).value
         if ours == theirs:
             return True
@@ -205,7 +205,7 @@ def overlaps(run: Any, txn: Any, slot: int, t: int, record: Any, place: int) -> 
 
 @jit
 def review(run: Any, txn: Any, slot: int, t: int) -> Any:
-    """Review the snapshots since the start of the operation, newest first, if the operation validates."""
+    """Review the snapshots committed since the start of an operation, newest first, if the operation depends on them."""
     mine = touched_at(run, slot, t)
     table = base_table(run, txn, mine.table)
     traits = traits_at(run, txn.cls, txn.operation)
@@ -286,7 +286,7 @@ def snapshots_behind(run: Any, txn: Any, slot: int) -> int:
 
 @jit
 def redo_all_tables(run: Any, txn: Any, slot: int) -> None:
-    """Mark all written tables, because the first attempt writes the manifests of each table."""
+    """Mark all written tables for the first attempt, which writes the manifests of each table."""
     for t in range(txn.written):
         touched_at(run, slot, t).redo = 1
     txn.redo_tables = txn.written
@@ -319,7 +319,7 @@ def install(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def _note_state(run: Any, txn: Any, table: Any, first: bool) -> None:
-    """Record the state of a written table after the commit. For several tables, the values are the maximum over the tables."""
+    """Record the state of a written table after the commit. For several tables, record the maximum of each value."""
     if first:
         txn.table_metadata_bytes = 0
         txn.table_manifests = 0
