@@ -16,7 +16,7 @@ from endive.main import app
 from endive.pipeline.jobs import LocalThreads
 from endive.pipeline.metrics import current_tables
 from endive.pipeline.sweep import plan_more_seeds, run_sweep
-from endive.runs.layout import METRICS_TABLES
+from endive.runs.layout import METRICS_FOLDER, METRICS_STATE, METRICS_TABLES
 from endive.runs.plan import plan_sweep, read_studies, remaining_work
 from tests.pipeline.sweeps import digests, write_sweep
 from tests.pipeline.test_one_pass import fail_to_start
@@ -86,6 +86,21 @@ def test_the_number_of_seeds_is_bounded_and_the_precision_is_printed(tmp_path: P
     text = " ".join(result.output.split())
     assert "The precision of 1% is not reached with 10 seeds. With the maximum number of seeds, the half width of" in text
     assert "Raise --max-seeds or simulation.duration_ms." in text
+
+
+def test_the_number_of_seeds_follows_from_the_estimates_of_the_tables_but_writes_none(tmp_path: Path) -> None:
+    rare = '[base.workload.rare]\nrate = 0.2\noperation = "fast_append"\n'
+    path, root = write(tmp_path, 'precision = "60%"\nmax_seeds = 8', "[30]", rare), tmp_path / "out"
+    plan = plan_sweep(Sweep(path))
+    run_sweep(LocalThreads(2), remaining_work(plan, root), root)
+    _, reached = plan_more_seeds(fail_to_start, plan, root, (Subject("throughput_per_s", "rare"),))
+    assert not (root / METRICS_FOLDER / METRICS_STATE).exists()
+    ((width,),) = (each.widths for each in reached.values())
+    tables = current_tables(root, fail_to_start).tables
+    assert 0 in [row["transactions"] for row in tables["runs"].to_pylist() if row["workload_class"] == "rare"]
+    (row,) = (row for row in tables["experiments"].to_pylist() if (row["workload_class"], row["operation_type"]) == ("rare", "all"))
+    assert width.mean == pytest.approx(row["throughput_per_s"], rel=1e-12)
+    assert width.half_width == pytest.approx(row["throughput_per_s_hw"], rel=1e-12)
 
 
 @pytest.mark.slow

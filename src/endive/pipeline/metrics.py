@@ -26,6 +26,7 @@ from endive.studies.tables import (
     MeasureUnit,
     Metrics,
     check_options,
+    complete_rows,
     discard_units,
     keep_unit,
     make_tables,
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 Sessions = Callable[[], "AbstractContextManager[SparkSession | LocalThreads]"]
 """Factory of the Spark session, or of the threads, that do the work."""
+MeasureMissing = Callable[[list[MeasureUnit]], tuple[pa.Table, list[tuple[str, int, str]]]]
+"""Function that measures units without stored metrics. Returns their rows and the damaged runs."""
 _ROWS_PER_TASK = 4_000_000
 _ROWS_PER_RUN = 50_000
 """Number of rows that take as long to measure as a run takes to open."""
@@ -107,15 +110,11 @@ def _complete_study(
     root: Path,
     options: MetricsOptions,
     taken: Inventory,
-    measure: Callable[[list[MeasureUnit]], tuple[pa.Table, list[tuple[str, int, str]]]],
+    measure: MeasureMissing,
 ) -> MeasuredStudy:
     """Measure the runs without stored metrics, and write the tables."""
     units = plan_measuring(root, taken, options)
-    known = [read_unit(unit) for unit in units]
-    missing = [unit for unit, rows in zip(units, known, strict=True) if rows is None]
-    taken.require_rows(root, (name for unit in missing for name in unit.experiments))
-    new, damaged = measure(missing) if missing else (MEASURED_SCHEMA.empty_table(), [])
-    rows = pa.concat_tables([new, *(rows for rows in known if rows is not None)])
+    rows, damaged = _collect_rows(root, units, taken, measure)
     discard_units(root, units)
     inventory = taken.without(damaged)
     if not inventory.experiments:
@@ -124,6 +123,39 @@ def _complete_study(
     measured = make_tables(rows, inventory, options)
     write_tables(root, {view: getattr(measured, view) for view in METRICS_TABLES}, {**_basis(taken, options), "damaged": damaged})
     return MeasuredStudy(inventory, measured)
+
+
+def _collect_rows(
+    root: Path, units: list[MeasureUnit], taken: Inventory, measure: MeasureMissing
+) -> tuple[pa.Table, list[tuple[str, int, str]]]:
+    """Return the rows of all units and the damaged runs. Measures the units without stored metrics."""
+    known = [read_unit(unit) for unit in units]
+    missing = [unit for unit, rows in zip(units, known, strict=True) if rows is None]
+    taken.require_rows(root, (name for unit in missing for name in unit.experiments))
+    new, damaged = measure(missing) if missing else (MEASURED_SCHEMA.empty_table(), [])
+    return pa.concat_tables([new, *(rows for rows in known if rows is not None)]), damaged
+
+
+def current_rows(root: Path, sessions: Sessions, asked: MetricsOptions | None = None) -> tuple[Inventory, pa.Table]:
+    """Return the inventory of a directory and the metrics of its runs, without writing tables.
+
+    Args:
+        root: Directory of experiments.
+        sessions: Factory of the Spark session, which is created only if some runs have no stored metrics.
+        asked: Options of measuring; by default the options of the last measurement.
+
+    Raises:
+        PipelineError: If there is no finished run, or warm-up and cool-down leave nothing of a run.
+    """
+    options, taken = asked or last_options(root), take_inventory(root)
+    check_options(taken, options)
+
+    def measure(missing: list[MeasureUnit]) -> tuple[pa.Table, list[tuple[str, int, str]]]:
+        with sessions() as spark:
+            return _measure_units(spark, missing, taken, None, None)
+
+    rows, damaged = _collect_rows(root, plan_measuring(root, taken, options), taken, measure)
+    return taken.without(damaged), complete_rows(rows)
 
 
 def current_tables(root: Path, sessions: Sessions, asked: MetricsOptions | None = None) -> StudyTables:

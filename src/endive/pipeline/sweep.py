@@ -35,7 +35,7 @@ from endive.runs.identity import flat_parameters, parameters
 from endive.runs.layout import hash_of, scratch_directory
 from endive.runs.plan import PlannedRun, Work
 from endive.runs.stored import Experiment, PipelineError, RecordedRun, StoredRun, take_inventory
-from endive.studies.measure import MetricsOptions
+from endive.studies.measure import PLAIN_COLUMNS, MetricsOptions
 from endive.studies.tables import MeasureUnit, compared_experiments, keep_unit, measure_unit
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ from typing import Any
 from endive.analysis.conditions import Subject
 from endive.analysis.replication_rule import Reached, count_seeds, measure_widths
 from endive.config.study import Precision
-from endive.pipeline.metrics import Sessions, current_tables
+from endive.pipeline.metrics import Sessions, current_rows
 from endive.runs.plan import SweepPlan, SweepPoint
 
 SECONDS_PER_TASK = 2.0
@@ -339,11 +339,11 @@ def plan_more_seeds(
     precision = plan.precision
     if precision is None:
         return plan, {}
-    study = current_tables(root, sessions, options)
+    inventory, measured = current_rows(root, sessions, options)
     points = {point.directory(root).name: point for point in plan.points}
-    rows = _group_rows(study.tables["runs"].to_pylist(), points)
+    rows = _group_rows(measured.select(PLAIN_COLUMNS).to_pylist(), points)
     reached, counts = {}, dict(plan.counts)
-    for names in compared_experiments(study.inventory.experiments):
+    for names in compared_experiments(inventory.experiments):
         own = [points[name] for name in names if name in points]
         needed = 0
         for point in own:

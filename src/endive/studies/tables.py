@@ -220,8 +220,7 @@ def _list_runs(unit: MeasureUnit, name: str, damaged: Mapping[tuple[str, int], s
 
 def make_tables(rows: pa.Table, inventory: Inventory, options: MetricsOptions) -> Metrics:
     """Create the tables from rows of metrics, which may be in any order."""
-    whole = pa.concat_tables([rows.cast(MEASURED_SCHEMA), _missing_rows(rows)])
-    rows = whole.sort_by([(name, "ascending") for name, _ in KEYS]).combine_chunks()
+    rows = complete_rows(rows).sort_by([(name, "ascending") for name, _ in KEYS]).combine_chunks()
     axis = find_load_axis(inventory, options.load)
     found = axis if isinstance(axis, LoadAxis) else None
     runs = rows.select(RUN_SCHEMA.names)
@@ -235,6 +234,11 @@ def make_tables(rows: pa.Table, inventory: Inventory, options: MetricsOptions) -
         found,
         axis if isinstance(axis, str) else None,
     )
+
+
+def complete_rows(rows: pa.Table) -> pa.Table:
+    """Add a row of zeros for each class and operation that only other seeds of an experiment have."""
+    return pa.concat_tables([rows.cast(MEASURED_SCHEMA), _missing_rows(rows)])
 
 
 def measure_locally(
@@ -255,7 +259,7 @@ def measure_locally(
 
 
 def _missing_rows(rows: pa.Table) -> pa.Table:
-    """Return zero rows for classes and operations that only other seeds have, so that means include these seeds."""
+    """Return rows of zeros for classes and operations that only other seeds have, so that means include these seeds."""
     present = rows.select([name for name, _ in (*KEYS, *WINDOW)]).to_pylist()
     groups: dict[str, set[tuple[str, str]]] = {}
     runs: dict[tuple[str, int], dict[str, Any]] = {}
