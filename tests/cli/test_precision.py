@@ -70,7 +70,7 @@ def test_compare_cannot_add_seeds_to_results(config: Path, tmp_path: Path) -> No
     data_of("run", config, "-o", tmp_path / "out")
     result = invoke("compare", str(tmp_path / "out"), str(config), "--precision", "5%", "-o", str(tmp_path / "compare"))
     assert result.exit_code == 2
-    assert "is stored, so no seeds can be added" in " ".join(result.output.split())
+    assert "contains stored results, to which no seeds can be added" in " ".join(result.output.split())
 
 
 def test_the_precision_of_a_frontier_is_that_of_the_load(config: Path, tmp_path: Path) -> None:

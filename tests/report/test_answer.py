@@ -166,7 +166,7 @@ def test_classes_are_passed_over_where_there_is_one() -> None:
 def test_warnings_of_seeds_and_of_runs_that_are_too_short() -> None:
     few = {"n_seeds": 1, "few_seeds": True, "warmup_settled": False, "needed_ms": 1_378_000.0}
     assert warn_study(synthetic_study([few])) == [
-        "The study has only 1 seed. Intervals need at least 3 seeds. Run more seeds.",
+        "The study has only 1 seed, and intervals need at least 3 seeds. Run more seeds.",
         "The run is too short: commits start at their steady rate only after 11.5 min. "
         "Set simulation.duration_ms to at least 23 min.",
     ]
@@ -250,8 +250,8 @@ def test_a_class_that_commits_in_one_configuration_and_not_in_another_and_why() 
     answer = answer_study(synthetic_study(points, by_load=False))
     assert answer[:2] == [
         "At least 99% of upkeep transactions commit with compaction, but only 0% with overwrite, 30% with merging.",
-        "Metadata reads are the cause: 9,000 manifest lists per transaction with overwrite (at most 1 in the others), "
-        "500 manifests per transaction with merging (at most 1 in the others).",
+        "Metadata reads are the cause: 9,000 manifest lists per transaction with overwrite (at most 1 in the other "
+        "configurations), 500 manifests per transaction with merging (at most 1 in the other configurations).",
     ]
 
 
@@ -268,5 +268,5 @@ def test_a_class_in_many_configurations_is_described_by_the_lowest() -> None:
     answer = answer_study(synthetic_study(points, by_load=False))
     assert answer[:2] == [
         "At least 99% of upkeep transactions commit in 5 of 8 configurations; lowest: 10% with design 6.",
-        "Metadata reads are the cause: 8,000 manifest lists per transaction with design 6 (at most 1 in the others).",
+        "Metadata reads are the cause: 8,000 manifest lists per transaction with design 6 (at most 1 in the other configurations).",
     ]

@@ -438,7 +438,7 @@ def _contrast_class(study: Study, name: str, rows: list[Row]) -> list[str]:
         kind = max(_READS, key=lambda kind: row[kind] - base[kind])
         if row[kind] > _FAR_MORE * (base[kind] + 1.0):
             reads = f"{format_number(row[kind])} {_READS[kind]} per transaction{_locate(study, row)}"
-            causes.append(f"{reads} (at most {format_number(base[kind])} in the others)")
+            causes.append(f"{reads} (at most {format_number(base[kind])} in the other configurations)")
     asked = study.question is not None and (study.question.metric, study.question.workload_class) == ("success_rate", name)
     first = [] if asked else [finding]  # the answer to the question states it
     return [*first, f"Metadata reads are the cause: {', '.join(causes)}."] if causes else first
@@ -484,7 +484,7 @@ def _list_warnings(study: Study, totals: list[Row]) -> Iterator[str]:
     few = [row for row in totals if row["few_seeds"]]
     if len(few) == len(totals):
         seeds = format_count(max(row["n_seeds"] for row in few), "seed")
-        yield f"The study has only {seeds}. Intervals need at least {FEWEST_SEEDS} seeds. Run more seeds."
+        yield f"The study has only {seeds}, and intervals need at least {FEWEST_SEEDS} seeds. Run more seeds."
     elif few:
         share = _count_of(len(few), totals, "has", "have")
         pronoun = "its" if len(few) == 1 else "their"

@@ -136,7 +136,7 @@ def describe_frontier(question: Question, found: Frontier) -> list[str]:
     if len(nothing) == len(found.points):
         return [
             f"No answer for {text}: {question.condition.subject} could not be measured at any load from "
-            f"{format_load(question, min(nothing))} to {format_load(question, max(nothing))}. Use longer runs or another range."
+            f"{format_load(question, min(nothing))} to {format_load(question, max(nothing))}. Use longer runs or a different range."
         ]
     if found.bound == "above":
         return [f"{text} is not met up to {format_load(question, question.search.highest)}, the highest load of the search."]
@@ -332,7 +332,7 @@ def build_screening_figure(question: ScreeningQuestion, found: Screening, name: 
     return Figure(
         name=name,
         title=f"Effect of parameters on {subject}",
-        definition=f"Mean absolute change of {subject} over the range of each parameter. Lines: 95% intervals.",
+        definition=f"Mean absolute change of {subject} over the range of each parameter. Error bars: 95% intervals.",
         kind="stacked",
         data=pd.DataFrame(rows),
         x=Axis("parameter", "parameter", "category"),

@@ -217,7 +217,10 @@ def make_sides(
         return _measure_sides(chosen, seeds, options, out, note), None
     for source, document in zip(chosen.sources, chosen.documents, strict=True):
         if document is None:
-            refuse("--precision", f"{source} is stored, so no seeds can be added; pass configurations, or omit --precision")
+            refuse(
+                "--precision",
+                f"{source} contains stored results, to which no seeds can be added; pass configurations, or omit --precision",
+            )
     sides: list[Side] = []
 
     def measure(count: int) -> list[Width]:

@@ -173,7 +173,7 @@ class Live:
         """Return the configuration of a request, including the values that were entered as TOML. Raises ConfigError."""
         tree = body.get(name)
         if not isinstance(tree, dict):
-            raise ConfigError("configuration", [Problem("", f"{name} must be a configuration, a table of tables")])
+            raise ConfigError("configuration", [Problem("", f"{name} must be a configuration (a table of tables)")])
         written = body.get("written") or {}
         if not isinstance(written, dict):
             raise ConfigError("configuration", [Problem("", "written must be a table of keys and their values as TOML")])
@@ -185,7 +185,10 @@ class Live:
             raise ConfigError("configuration", [Problem("storage.provider", f"{foreign[:200]!r} is not read: {allowed}")])
         code = self.presets.foreign_code(tree)
         if code is not None:
-            allowed = "the page runs only the components of `endive serve FILE --allow-code`, with other numeric options"
+            allowed = (
+                "the page runs only the components of the FILE of `endive serve FILE --allow-code`, and changes only their numeric "
+                "options"
+            )
             raise ConfigError("configuration", [Problem(code[:200], f"is not run: {allowed}")])
         return tree
 

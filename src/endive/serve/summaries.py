@@ -281,7 +281,7 @@ def draw_load_curve(tree: Tree, points: Sequence[LoadPoint]) -> Chart | None:
     figure = Figure(
         name="curve",
         title="Throughput versus offered load",
-        definition="Commits per second at multiples of the current load. Lines: 95% intervals across seeds.",
+        definition="Commits per second at multiples of the current load. Error bars: 95% intervals across seeds.",
         kind="line",
         data=data.astype({"low": float, "high": float}),
         x=Axis("offered", "offered load (transactions/s)", "log"),

@@ -48,8 +48,8 @@ def build_sustainable_throughput(study: Study) -> Figure:
         name="sustainable_throughput",
         title=f"Maximum sustainable {load} by configuration",
         definition="Highest load at which at least 99% of transactions commit, throughput is at least 95% of the offered load, and "
-        "transactions in flight do not accumulate, interpolated between simulated loads. Lines: 95% intervals. "
-        "\u2265: sustained at the highest simulated load; \u2264: overloaded at the lowest simulated load.",
+        "transactions in flight do not accumulate, interpolated between simulated loads. Error bars: 95% intervals. \u2265: "
+        "sustained at the highest simulated load; \u2264: overloaded at the lowest simulated load.",
         kind="bars",
         x=Axis("series", "configuration", "category"),
         y=common.fit_scale(Axis("y", f"maximum sustainable {load}" + (f" ({unit})" if unit else "")), data),
@@ -94,7 +94,7 @@ def _build_breakdown(study: Study, parts: tuple[str, ...], name: str, title: str
         _make_parts(rows, parts, rows["total"] if shares else 1.0),
         name=name,
         title=title,
-        definition=f"{definition} Lines: 95% intervals of each component across seeds.{more}",
+        definition=f"{definition} Error bars: 95% intervals of each component across seeds.{more}",
         y=Axis("y", "fraction of the time (%)", percent=True) if shares else Axis("y", f"{y} (ms)"),
         colours=PART_COLOURS,
     )
@@ -162,7 +162,7 @@ def build_cost(study: Study) -> Figure:
         name="cost",
         title="Request cost per 1,000 commits" if priced else "Requests per 1,000 commits",
         definition=f"Requests to the object store and the catalog per 1,000 commits{at if priced else ''}, including requests of "
-        "aborted transactions. Lines: 95% intervals of each component across seeds."
+        "aborted transactions. Error bars: 95% intervals of each component across seeds."
         + (" Some requests have no price; set prices with --prices FILE." if unpriced else ""),
         y=Axis("y", what),
         colours={word: PALETTE[place] for place, word in enumerate(KINDS.values())},

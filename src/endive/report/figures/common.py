@@ -14,7 +14,7 @@ from endive.report.figure import Axis, Figure, choose_scale
 from endive.report.study_data import Study
 from endive.report.style import assign_ramp
 
-INTERVAL = "Bars: 95% intervals across seeds."
+INTERVAL = "Error bars: 95% intervals across seeds."
 MOST_FACETS = 9
 """Maximum number of small multiples of a figure."""
 
@@ -40,8 +40,8 @@ SUCCESS = Measure(
     "success_rate",
     "Success",
     Axis("y", "success (%)", percent=True),
-    "Fraction of the transactions that started committing and were committed. "
-    "The intervals account for transactions in flight at the end of the run.",
+    "Fraction of transactions that commit, of all that started committing. The intervals account for transactions in flight at the "
+    "end of the run.",
     most=1.0,
 )
 LATENCY = Measure(
@@ -55,14 +55,14 @@ OVERHEAD = Measure(
     "overhead",
     "Commit overhead",
     Axis("y", "commit latency / total latency (%)", percent=True),
-    "Commit latency divided by total latency (mean over committed transactions).",
+    "Commit latency divided by total latency, averaged over committed transactions.",
     most=1.0,
 )
 RETRIES = Measure(
     "retries_per_txn",
     "Retries",
     Axis("y", "retries/txn"),
-    "Mean number of commit attempts after the first one, per transaction. Aborted transactions are included.",
+    "Mean number of commit attempts after the first, per transaction, including aborted transactions.",
 )
 
 

@@ -52,8 +52,8 @@ def build_throughput_load(study: Study) -> Figure:
         data,
         name="throughput_load",
         title="Throughput versus offered load",
-        definition=f"Commits per second versus transactions per second that start committing, for each {common.name_axis(study)}. "
-        f"Dashed: every transaction commits.{drawn} {common.INTERVAL}",
+        definition="Commits per second versus the offered load (transactions that start committing per second), for each "
+        f"{common.name_axis(study)}. Dashed: every transaction commits.{drawn} {common.INTERVAL}",
         kind="line",
         x=replace(x, scale=scale),
         y=replace(y, scale=scale),
@@ -255,7 +255,7 @@ TIME_TO_COMMIT = common.Measure(
     "time_to_commit_p50_ms",
     "Time to commit",
     Axis("y", "time to commit, p50 (ms)"),
-    "p50 of the transactions that started committing in a time interval. Unknown values are not shown.",
+    "p50 of the time to commit of the transactions that started committing in a time interval. Unknown values are not shown.",
 )
 
 

@@ -106,7 +106,7 @@ export class Form {
     const kind = this.kindOf(cls);
     const offered = this.description.arrivals.filter((each) => Object.keys(each.example).length || each === kind);
     const options = offered.map((each) => ({ value: each.key, label: each.label }));
-    if (!kind) options.unshift({ value: "", label: "from [transaction]" });
+    if (!kind) options.unshift({ value: "", label: "inherited from [transaction]" });
     return this.row(`${key}.arrivals`, "arrivals", this.select(`${key}.arrivals`, options, () => this.kindOf(get(this.tree, key) ?? {})?.key ?? "", (value) => this.changeArrivals(key, value)));
   }
 

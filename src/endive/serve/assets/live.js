@@ -39,7 +39,7 @@ async function request(path, body, signal) {
     if (error.name !== "AbortError") gone("The server does not respond, so the results below are outdated. Run `endive serve` again and open the address that the command prints.");
     throw error;
   }
-  if (response.status === 401) gone("The server was restarted. Open the address that `endive serve` printed. The URL of this page contains the configuration.");
+  if (response.status === 401) gone("The server was restarted. Open the address that `endive serve` printed. To keep this configuration, append the URL of this page from # on.");
   if (!response.ok) throw new Refused(response.status, await response.json().catch(() => ({})));
   return response;
 }
