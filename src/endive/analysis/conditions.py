@@ -1,7 +1,7 @@
 """Parse conditions on metrics: ``success(compaction) < 95%``, ``p99 > 2s``, ``throughput < 95% of A``.
 
-A condition consists of a metric, optionally a class or a class and an operation in parentheses, a comparison, and a number with its
-unit. The metrics are the rates of ``by_run``. Suffixes such as ``_rate`` or ``_per_s`` may be omitted.
+A condition consists of a metric, optionally a class (or a class and an operation) in parentheses, a comparison, and a number with
+its unit. The metrics are columns of ``by_run``. Suffixes such as ``_rate`` or ``_per_s`` can be omitted.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _UNITS: dict[Kind, dict[str, Fraction]] = {
     "size": {"": Fraction(1), "kB": Fraction(1_000), "MB": Fraction(1_000_000), "GB": Fraction(1_000_000_000)},
     "money": {"": Fraction(1)},
 }
-"""Factors of units, by kind of metric. The factors are exact, so that 95% is the same number as 0.95."""
+"""Units and their factors by kind of metric. The factors are exact fractions, so that 95% equals 0.95."""
 _SUBJECT = r"""\s*(?P<metric>[A-Za-z]\w*)\s*
     (?:\(\s*(?P<group>[\w-]+)\s*(?:,\s*(?P<operation>\w+)\s*)?\))?\s*"""
 _CONDITION = re.compile(
@@ -59,18 +59,20 @@ _CONDITION = re.compile(
     re.VERBOSE,
 )
 _MOST_DIGITS, _LEAST, _MOST = 50, 1e-15, 1e15
-"""Limits of the numbers in conditions. Numbers are parsed exactly, so a huge exponent would take unbounded time."""
+"""Limits for numbers in conditions. Numbers are parsed exactly, so a huge exponent would take unbounded time."""
 FORM = "a condition is METRIC[(CLASS[, OPERATION])] < NUMBER[UNIT], such as 'success(compaction) < 95%' or 'p99 > 2s'"
 
 Sign = Literal["<", "<=", ">", ">="]
 _HOLDS: dict[str, Callable[[float, float], bool]] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 Verdict = Literal["holds", "fails", "open"]
-"""Verdict of a condition on an interval: it holds for every value (``holds``), for none (``fails``), or for some (``open``)."""
+"""Verdict of a condition on an interval: the condition holds for every value in it (``holds``), for no value (``fails``), or for
+some values (``open``).
+"""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Metric of a class and operation."""
+    """Metric of a workload class and operation."""
 
     metric: str
     workload_class: str = ALL
@@ -86,7 +88,7 @@ class Subject:
 class Condition:
     """Comparison of a metric with a number.
 
-    The number has the unit of the metric or, if ``relative``, is a multiple of the value of A.
+    The number is in the unit of the metric or, if ``relative`` is set, a multiple of the value of A.
     """
 
     text: str
@@ -117,12 +119,12 @@ def parse_condition(text: str, metrics: Sequence[str], source: str, *, relative:
 
     Args:
         text: Condition as entered by the user.
-        metrics: Names of the metrics that are allowed.
+        metrics: Names of the allowed metrics.
         source: Source of the text, for error messages.
-        relative: Allow ``of A``.
+        relative: Whether ``of A`` is allowed.
 
     Raises:
-        ConfigError: If the condition is not valid.
+        ConfigError: If the condition is invalid.
     """
     found = _CONDITION.fullmatch(text)
     if found is None:
@@ -152,7 +154,7 @@ def parse_subject(text: str, metrics: Sequence[str], source: str) -> Subject:
     """Parse a metric, optionally with a class or with a class and an operation.
 
     Raises:
-        ConfigError: If the text is not valid; the error names ``source``.
+        ConfigError: If the text is invalid; the error names ``source``.
     """
     found = re.fullmatch(_SUBJECT, text, re.VERBOSE)
     if found is None:
@@ -190,7 +192,7 @@ def _without_ending(metric: str) -> str:
 
 
 def kind_of(metric: str) -> Kind:
-    """Return the kind of quantity of a metric. Raises ValueError if the metric has no record."""
+    """Return the kind of a metric, such as ``share`` or ``time``. Raises ValueError if the metric has no record."""
     return _KINDS[get_metric(metric).unit]
 
 

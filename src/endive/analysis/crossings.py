@@ -1,11 +1,11 @@
-"""Find the load at which a curve crosses a threshold: isotonic regression, then interpolation over the logarithm of the load.
+"""Find the load at which a curve crosses a threshold, by isotonic regression and interpolation on the logarithm of the load.
 
-The means of the points, the lower ends and the upper ends of their intervals form three curves. The crossings of the two outer
-curves are the ends of the interval of the load. It has 95% coverage: at the load at which the true curve crosses, a 95% interval
-excludes the threshold in 5 of 100 studies. The curve is assumed to be monotone, so the end of an interval at one load also bounds
-the values at loads farther from the crossing. If the loads on both sides of the crossing are decided and the interval is narrower
-than a quarter of the distance between them, the interval would reflect the interpolation rather than the data. It is then widened
-to both loads.
+The means of the points, the lower ends of their intervals and the upper ends form three curves. The two outer curves cross the
+threshold at the ends of the load interval. The load interval has 95% coverage, because at the load where the true curve crosses, a
+95% interval excludes the threshold in 5 of 100 studies. The curve is assumed to be monotone, so the end of an interval at one load
+also bounds the values at loads farther from the crossing. If the verdicts at the loads on both sides of the crossing are certain
+and the load interval is narrower than a quarter of the distance between these loads, it would reflect the interpolation rather than
+the data. It is then widened to both loads.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from endive.analysis.estimates import Estimate, z_quantile
 
 Bound = Literal["crossed", "at_or_below", "above"]
 _NEVER = 1e300
-"""Finite replacement of an infinite value. Next to such a value, the crossing is not interpolated but assumed halfway."""
+"""Finite value that replaces an infinite one. Next to such a value, the crossing is assumed halfway instead of interpolated."""
 _LEAST = 1e-12
-"""Replacement of 0 before a logarithm."""
+"""Value that replaces 0 before a logarithm is taken."""
 _LEAST_PART = 0.25
-"""Minimum width of an interval between two decided loads, as a fraction of their distance on a logarithmic scale."""
+"""Minimum width of the load interval, as a fraction of the distance between the loads around it on a logarithmic scale."""
 _WIDEST = 1e4
-"""Maximum ratio of the interval widths that determine weights, for intervals that are unbounded or have zero width."""
+"""Maximum ratio between interval widths in the computation of weights; limits intervals of infinite or zero width."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Crossing:
 
     Attributes:
         load: Load of the crossing.
-        low: Lower end of the interval; None if it is open.
-        high: Upper end of the interval; None if it is open.
+        low: Lower end of the interval; None if the interval has no lower end.
+        high: Upper end of the interval; None if the interval has no upper end.
         bound: ``crossed`` between the loads ``before`` and ``after``; ``at_or_below`` the lowest load, which is ``load`` and
             ``after``; or ``above`` the highest load, which is ``load`` and ``before``.
         before: Highest measured load below the crossing.
@@ -55,10 +55,10 @@ def crossing(points: Sequence[tuple[float, Estimate]], threshold: float, *, fall
     """Find the load at which a curve crosses a threshold; None if the curve has no points.
 
     Args:
-        points: Loads and the estimates at them, in any order. An infinite mean (aborted) counts as the largest value.
+        points: Loads and the estimates at these loads, in any order. An infinite mean (aborted) is greater than any other value.
         threshold: Value to cross.
-        falling: Whether to find the load at which the curve falls below the threshold; otherwise, the load at which it rises above
-            it.
+        falling: True to find the load at which the curve falls below the threshold, False to find the load at which it rises above
+            the threshold.
     """
     if not points:
         return None
@@ -72,7 +72,7 @@ def crossing(points: Sequence[tuple[float, Estimate]], threshold: float, *, fall
     early, late = (_beyond(ends, threshold, falling) for ends in ((lows, highs) if falling else (highs, lows)))
     low, low_bound, _ = _first(loads, list(accumulate(reversed(early), min))[::-1])
     high, high_bound, _ = _first(loads, list(accumulate(late, max)))
-    low, high = min(low, high, load), max(low, high, load)  # the order is reversed if the curve is not monotone
+    low, high = min(low, high, load), max(low, high, load)  # a curve that is not monotone can reverse the order
     decided = bound == "crossed" and early[place - 1] <= 0.0 < late[place]
     if decided and before is not None and after is not None and _is_narrow(low, high, before, after):
         low, high = min(low, before), max(high, after)
@@ -81,16 +81,16 @@ def crossing(points: Sequence[tuple[float, Estimate]], threshold: float, *, fall
 
 
 def to_log(estimate: Estimate) -> Estimate:
-    """Return the natural logarithm of an estimate, for metrics such as times and rates that change by factors with the load."""
+    """Return the natural logarithm of an estimate, for metrics that grow by factors with the load, such as times and rates."""
     return _transform(estimate, lambda value: math.log(max(value, _LEAST)))
 
 
 def to_log_odds(estimate: Estimate) -> Estimate:
     """Return the logarithm of the odds of a proportion, p / (1 - p).
 
-    Between two loads, the log odds of a success rate are nearly linear in the logarithm of the load, and the success rate itself is
-    not: near 1 it stays flat and then falls. A mean of 0 or 1 is replaced by half a success or half a failure of the trials that
-    its Wilson interval stands for.
+    Between two loads, the log odds of a success rate are nearly linear in the logarithm of the load. The success rate itself is not
+    linear: it stays near 1 and then falls. For a mean of 0 or 1, half a success or half a failure is added, given the number of
+    trials that its Wilson interval implies.
     """
     half = 0.5 / z_quantile() ** 2
     mean = min(max(estimate.mean, half * estimate.high), 1.0 - half * (1.0 - estimate.low))
@@ -107,26 +107,26 @@ def _is_narrow(low: float, high: float, before: float, after: float) -> bool:
 
 
 def _beyond(values: Sequence[float], threshold: float, falling: bool) -> list[float]:
-    """Return by how much values exceed the threshold or, if the curve is ``falling``, by how much they are below it."""
+    """Return how far values exceed the threshold, or how far they are below it if the curve is ``falling``."""
     sign = -1.0 if falling else 1.0
     return [min(max(sign * (value - threshold), -_NEVER), _NEVER) for value in values]
 
 
 def _weights(estimates: Sequence[Estimate]) -> list[float]:
-    """Weight each point by the inverse square of the width of its interval."""
+    """Return the inverse square of the width of each interval."""
     widths = [each.high - each.low if each.high > each.low else 0.0 for each in estimates]
     widest = max((width for width in widths if 0.0 < width < math.inf), default=1.0)
     return [max(min(width, _WIDEST * widest) / widest, 1.0 / _WIDEST) ** -2 for width in widths]
 
 
 def _monotone(beyond: Sequence[float], weights: Sequence[float]) -> list[float]:
-    from scipy.optimize import isotonic_regression  # takes long to load
+    from scipy.optimize import isotonic_regression  # slow to import
 
     return [float(each) for each in isotonic_regression(list(beyond), weights=list(weights), increasing=True).x]
 
 
 def _first(loads: Sequence[float], beyond: Sequence[float]) -> tuple[float, Bound, int]:
-    """Find the load at which a rising curve first exceeds 0, and the index of the first higher measured load."""
+    """Find the load at which a rising curve first exceeds 0, and the index of the first measured load above it."""
     for place, value in enumerate(beyond):
         if value <= 0.0:
             continue
@@ -139,5 +139,5 @@ def _first(loads: Sequence[float], beyond: Sequence[float]) -> tuple[float, Boun
 
 
 def _between(below: float, above: float, part: float) -> float:
-    """Interpolate between two loads over their logarithms; linearly if the lower one is 0."""
+    """Interpolate between two loads on a logarithmic scale, or linearly if the lower load is 0."""
     return below * (above / below) ** part if below > 0.0 else below + (above - below) * part

@@ -1,4 +1,4 @@
-"""Estimate metrics over seeds, with Student's t intervals of means, and Wilson intervals of proportions (with design effect)."""
+"""Estimate metrics across seeds, with Student's t intervals for means and Wilson intervals for proportions (with design effect)."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from endive.formatting import finite
 
 CONFIDENCE = 0.95
 _FEWEST_PER_SEED = 10
-"""Minimum mean number of successes and of failures per seed for which a variance below the binomial variance is accepted."""
+"""Minimum mean number of successes and of failures per seed. With fewer, a variance below the binomial variance is rejected."""
 FEWEST_SEEDS = 3
-"""Minimum number of seeds for a reliable interval. Intervals over fewer seeds are flagged in the output."""
+"""Minimum number of seeds for a reliable interval. The output flags intervals from fewer seeds."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Mean over the ``n`` seeds with a value of the metric, and the ends of its interval, which are infinite for a single seed.
+    """Mean over the ``n`` seeds that have a value of the metric, and its interval, whose ends are infinite for a single seed.
 
-    If only a lower bound of a percentile or of the retries is known, the estimate is a ``bound``, with the bound as ``mean`` and
-    ``low``. A percentile may also be ``never``, which is infinite.
+    If only a lower bound of a percentile or of the retries is known, the kind of the estimate is ``bound``, and ``mean`` and
+    ``low`` are the bound. If a percentile is infinite in every seed, the kind is ``never``.
     """
 
     mean: float
@@ -45,7 +45,7 @@ class Estimate:
         return width if math.isfinite(width) else None
 
     def as_data(self) -> dict[str, Any]:
-        """Return the fields for JSON: None for numbers that are not finite."""
+        """Return the fields for JSON, with None for numbers that are not finite."""
         return {name: value if isinstance(value, str) else finite(value) for name, value in asdict(self).items()}
 
 
@@ -74,7 +74,7 @@ def half_widths(deviations: Floats, counts: Ints) -> Floats:
 
 
 def mean_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
-    """Estimate a mean over seeds with a Student's t interval. Raises ValueError if there are no values."""
+    """Estimate a mean across seeds with a Student's t interval. Raises ValueError if there are no values."""
     if not values:
         raise ValueError("a mean needs at least one value")
     n, mean = len(values), float(np.mean(values))
@@ -85,10 +85,10 @@ def mean_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Es
 
 
 def share_estimate(successes: Sequence[float], trials: Sequence[int], confidence: float = CONFIDENCE) -> Estimate:
-    """Estimate the proportion of successes in trials, given by seed, with a Wilson interval that is widened by the design effect.
+    """Estimate a proportion of successes, given by seed, with a Wilson interval widened by the design effect.
 
-    Seeds without trials are not counted. The number of commits in a window may exceed the size of the cohort; the proportion is
-    then 1.
+    Seeds without trials are ignored. If there are more successes than trials, because more transactions commit in a window than
+    start committing, the proportion is 1.
 
     Raises:
         ValueError: If there are no trials.
@@ -102,9 +102,9 @@ def share_estimate(successes: Sequence[float], trials: Sequence[int], confidence
 
 
 def shares(successes: Floats, trials: Floats, confidence: float = CONFIDENCE) -> tuple[Floats, Floats, Floats]:
-    """Estimate proportions and both ends of their intervals; each column is a proportion and each row a seed.
+    """Estimate proportions and both ends of their intervals. Each column of the input is a proportion, and each row a seed.
 
-    NaN without trials.
+    The results of a column without trials are NaN.
     """
     whole = trials.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -115,9 +115,9 @@ def shares(successes: Floats, trials: Floats, confidence: float = CONFIDENCE) ->
 def success_estimate(
     committed: Sequence[int], unfinished: Sequence[int], entered: Sequence[int], confidence: float = CONFIDENCE
 ) -> Estimate:
-    """Estimate the success rate over seeds.
+    """Estimate the success rate across seeds.
 
-    The interval reaches from the lower end if all transactions in flight abort to the upper end if all of them commit.
+    The lower end of the interval assumes that all transactions in flight abort, and the upper end that all of them commit.
     """
     all_commit = [each + more for each, more in zip(committed, unfinished, strict=True)]
     least, most = share_estimate(committed, entered, confidence), share_estimate(all_commit, entered, confidence)
@@ -125,14 +125,14 @@ def success_estimate(
 
 
 def successes(committed: Floats, unfinished: Floats, entered: Floats) -> tuple[Floats, Floats, Floats]:
-    """Estimate success rates as ``success_estimate`` does; each column is a group and each row a seed."""
+    """Estimate success rates as ``success_estimate`` does. Each column of the input is a group, and each row a seed."""
     least, low, _ = shares(committed, entered)
     most, _, high = shares(committed + unfinished, entered)
     return (least + most) / 2.0, low, high
 
 
 def _wilson(share: Floats, trials: Floats, confidence: float) -> tuple[Floats, Floats]:
-    """Return Wilson intervals of proportions; the numbers of trials need not be integers."""
+    """Return Wilson intervals of proportions. The number of trials does not have to be an integer."""
     z2 = z_quantile(confidence) ** 2
     middle = (share + z2 / (2.0 * trials)) / (1.0 + z2 / trials)
     width = np.sqrt(z2 * (share * (1.0 - share) / trials + z2 / (4.0 * trials**2))) / (1.0 + z2 / trials)
@@ -141,12 +141,12 @@ def _wilson(share: Floats, trials: Floats, confidence: float) -> tuple[Floats, F
 
 
 def _effective_trials(successes: Floats, trials: Floats, confidence: float) -> Floats:
-    """Return the effective number of independent trials, because trials are correlated within seeds.
+    """Return the number of independent trials that have the variance of the given trials, which are correlated within seeds.
 
     Seeds are rows. The design effect is the variance of the proportion between seeds divided by the binomial variance. The factor
-    ``(z / t)^2`` corrects for its estimation from few seeds (Korn and Graubard, 1998). The effective number may exceed the number
-    of trials only if the seeds have enough successes and failures: a commit pointer that is always busy commits nearly the same
-    number in every run, so that the variance between seeds is below the binomial variance.
+    ``(z / t)^2`` corrects for its estimation from few seeds (Korn and Graubard, 1998). The variance between seeds can be below the
+    binomial variance, because a commit pointer that is always busy makes nearly the same number of commits in every run. The
+    effective number of trials then exceeds the actual number, but only if the seeds have enough successes and failures.
     """
     seeds, whole = (trials > 0.0).sum(axis=0), trials.sum(axis=0)
     if len(trials) < 2:
@@ -196,7 +196,7 @@ def estimate_metric(rows: Sequence[Row], metric: str, confidence: float = CONFID
 
 
 def _mean_of_metric(values: Sequence[float], confidence: float) -> Estimate:
-    """Estimate the mean of a metric: no metric is negative, so neither is the lower end of its interval."""
+    """Estimate the mean of a metric. The lower end of its interval is at least 0, because no metric is negative."""
     found = mean_estimate(values, confidence)
     return replace(found, low=max(0.0, found.low)) if math.isfinite(found.low) else found
 
@@ -207,7 +207,7 @@ def _success(rows: Sequence[Row], confidence: float) -> Estimate:
 
 
 def _share(*counted: str) -> Callable[[Sequence[Row], float], Estimate]:
-    """Return an estimator of these counts as a proportion of the cohort."""
+    """Return a function that estimates the sum of these counts as a proportion of the cohort."""
 
     def estimate(rows: Sequence[Row], confidence: float) -> Estimate:
         counts = [sum(row[name] for name in counted) for row in rows]
@@ -223,11 +223,11 @@ _ESTIMATES = {
     "throughput_ratio": _share("commits_in_window"),
 }
 SHARES = tuple(_ESTIMATES)
-"""Metrics that are counts of transactions over counts of transactions."""
+"""Metrics that are the ratio of two numbers of transactions."""
 
 
 def _bounded(rows: Sequence[Row], metric: str, confidence: float) -> Estimate | None:
-    """Estimate a metric with bounds: a Student's t interval if every run has a value, otherwise from the bounds of the runs."""
+    """Estimate a metric that can have bounds: from the values if every run has one, otherwise from the bounds of the runs."""
     known = [row for row in rows if row.get(metric) is not None or row.get(at_least(metric)) is not None]
     if not known:
         return None
@@ -243,7 +243,7 @@ def _bounded(rows: Sequence[Row], metric: str, confidence: float) -> Estimate | 
 
 
 def _lower_percentiles(rows: Sequence[Row], metric: str, confidence: float) -> Iterator[float]:
-    """Yield the estimates of lower percentiles, which are lower bounds of a percentile."""
+    """Yield estimates of the lower percentiles of the same quantity, which are lower bounds of a percentile."""
     name, _, percent = metric.removesuffix("_ms").rpartition("_p")
     for lower in PERCENTS:
         if percent.isdigit() and lower < int(percent):

@@ -1,12 +1,12 @@
 """Determine the number of seeds for a requested precision.
 
-A pilot of seeds estimates the variance of each metric, as in Stein's two-stage procedure. The variance determines the number of
-seeds with which the 95% interval has the requested half width. If the interval over all these seeds is still too wide because the
-pilot underestimated the variance, the rule is applied again to all seeds. Intervals are computed as in a study with a fixed number
-of seeds: Student's t or Wilson's interval over all seeds.
+A pilot with a few seeds estimates the variance of each metric, as in Stein's two-stage procedure. The variance determines how many
+seeds reduce the 95% interval to the requested half width. If the interval from all these seeds is still too wide, because the pilot
+underestimated the variance, the rule is applied again to all seeds. Intervals are computed as in a study with a fixed number of
+seeds: Student's t or Wilson's interval from all seeds.
 
-Stopping as soon as an interval is narrow favors intervals that are narrow by chance. The size of the pilot limits this effect: with
-normal values, 93.1% to 95% of the intervals contain the true value, for any requested precision.
+A rule that stops as soon as an interval is narrow favors intervals that are narrow by chance. The size of the pilot limits this
+effect: for normally distributed values and any requested precision, 93.1% to 95% of the intervals contain the true value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from endive.config import ConfigError, Problem
 from endive.config.study import Precision
 
 DEFAULT_SUBJECTS = (Subject("success_rate"), Subject("time_to_commit_p95_ms"))
-"""Metrics that a precision applies to by default."""
+"""Metrics to which a precision applies by default."""
 _ROUNDS = 20
 """Maximum number of rounds; each adds at least one seed, and two rounds usually suffice."""
 
@@ -48,12 +48,12 @@ class Width:
 
     @property
     def is_narrow(self) -> bool:
-        """True if the interval is as narrow as requested."""
+        """True if the half width is at most the requested one."""
         return self.half_width is not None and self.half_width <= self.wanted
 
     @property
     def is_improvable(self) -> bool:
-        """True if more seeds can make the interval as narrow as requested."""
+        """True if more seeds can reduce the half width to the requested one."""
         return self.half_width is not None and self.fixed < self.wanted
 
 
@@ -63,10 +63,10 @@ def is_share(metric: str) -> bool:
 
 
 def choose_subjects(asked: Sequence[Subject], precision: Precision, source: str) -> tuple[Subject, ...]:
-    """Return the metrics that the precision applies to: the requested metrics, by default success and p95.
+    """Return the metrics to which the precision applies: the requested metrics, by default success and p95.
 
     Raises:
-        ConfigError: If a precision in percentage points is requested of a metric that is not a proportion.
+        ConfigError: If a precision in percentage points is requested for a metric that is not a proportion.
     """
     if not asked:
         return tuple(each for each in DEFAULT_SUBJECTS if is_share(each.metric) or not precision.shares_only)
@@ -78,7 +78,7 @@ def choose_subjects(asked: Sequence[Subject], precision: Precision, source: str)
 
 
 def measure_width(name: str, metric: str, found: Estimate | None, precision: Precision) -> Width:
-    """Return the width of an estimate. A percentile that falls on aborted transactions in every seed needs no more seeds."""
+    """Return the width of an estimate. If a percentile falls on aborted transactions in every seed, no seeds are needed."""
     if found is None or found.kind == "bound":
         return Width(name, None, 0.0)
     if found.kind == "never":
@@ -87,7 +87,7 @@ def measure_width(name: str, metric: str, found: Estimate | None, precision: Pre
 
 
 def measure_widths(select: Callable[[str, str], Sequence[Row]], subjects: Sequence[Subject], precision: Precision) -> list[Width]:
-    """Return the widths of metrics over the runs of a configuration.
+    """Return the widths of the intervals of some metrics across the runs of a configuration.
 
     Args:
         select: Function that returns the rows of metrics of all runs for a class and operation.
@@ -101,8 +101,8 @@ def measure_widths(select: Callable[[str, str], Sequence[Row]], subjects: Sequen
 def count_seeds(widths: Sequence[Width], seeds: int, most: int) -> int:
     """Return the number of seeds with which all intervals are expected to be as narrow as requested.
 
-    The number is ``seeds`` if the intervals are already narrow or more seeds do not help, and it is at most ``most``. The half
-    width is assumed to decrease with the number of seeds like a Student's t interval with constant variance.
+    The result is at most ``most``. It is ``seeds`` if the intervals are already narrow or more seeds do not help. The half width is
+    assumed to decrease with the number of seeds like that of a Student's t interval with constant variance.
     """
     wide = [width for width in widths if not width.is_narrow and width.is_improvable]
     return max((_count_for(width, seeds, most) for width in wide), default=seeds)
@@ -121,7 +121,7 @@ def _count_for(width: Width, seeds: int, most: int) -> int:
 
 @dataclass(frozen=True)
 class Reached:
-    """Number of seeds that a precision required, and the widths of the intervals."""
+    """Number of seeds with which ``add_seeds`` stopped, and the widths of the intervals."""
 
     seeds: int
     widths: tuple[Width, ...]
@@ -138,7 +138,7 @@ def add_seeds(measure: Callable[[int], Sequence[Width]], precision: Precision, f
     Args:
         measure: Function that returns the widths of all intervals for a number of seeds.
         precision: Requested precision.
-        first: Initial number of seeds. Default: the size of the pilot.
+        first: Initial number of seeds; by default, the size of the pilot.
     """
     seeds = first or precision.pilot_seeds
     widths = tuple(measure(seeds))

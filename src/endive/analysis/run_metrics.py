@@ -1,4 +1,4 @@
-"""Compute the metrics of one run in a window, for each workload class and operation and for their totals.
+"""Compute the metrics of one run in a window, for each workload class and operation, and for totals.
 
 ``measure_run`` takes the columns of a run and a window, and returns one row of metrics per group.
 """
@@ -39,15 +39,15 @@ from endive.simulation.columns import IO_COLUMNS, TIME_COLUMNS
 from endive.workload.classes import ALL_CLASSES
 
 ALL = ALL_CLASSES
-"""Reserved name for the class and the operation of totals."""
+"""Reserved name of class and operation in the rows of totals."""
 TIME_TO_COMMIT = "time_to_commit"
 """Latency metric of the whole cohort."""
 OLDEST = "oldest_handover"
-"""Time from handoff to commit of the oldest file batch of each commit."""
+"""Latency metric of the oldest file batch of each commit: the time from its handoff to the commit."""
 PERCENTILES = tuple(f"{name}_p{percent}_ms" for name in (TIME_TO_COMMIT, *LATENCIES, OLDEST, FRESHNESS) for percent in PERCENTS)
 
 CONFIGURED = ("cost_per_1000_commits", "cost_per_month", "catalog_utilization", LIMIT_REACHED)
-"""Metrics that also depend on the configuration and the summary of a run; rows alone do not determine them."""
+"""Metrics that depend on the configuration and the summary of a run, not only on its rows."""
 COUNTS = (
     "transactions",
     "committed",
@@ -57,7 +57,7 @@ COUNTS = (
     "working",
     *(f"aborted_{reason}" for reason in ABORT_REASONS),
 )
-"""Counts of transactions in the cohort, except ``commits_in_window`` (all commits in the window) and ``working`` (whole run)."""
+"""Counts of transactions in the cohort; ``commits_in_window`` counts all commits in the window, ``working`` the whole run."""
 RATES = (
     "offered_per_s",
     "throughput_per_s",
@@ -81,7 +81,7 @@ RATES = (
 )
 RETRIES = "retries_per_txn"
 BOUNDED = (*PERCENTILES, RETRIES)
-"""Metrics for which transactions in flight may leave only bounds."""
+"""Metrics for which only bounds may be known, because of transactions in flight."""
 BOUNDS = tuple(bound(name) for name in BOUNDED for bound in (at_least, at_most))
 """Bounds of these metrics; infinite if a percentile falls on aborted transactions, or if retries have no upper bound."""
 METRICS = (*COUNTS, *SUM_COLUMNS, *RATES)
@@ -90,7 +90,7 @@ COMMITTING_IN_WINDOW, ENTERED_IN_WINDOW = "committing_in_window", "entered_in_wi
 
 
 class RunColumns(Protocol):
-    """Rows of one run, which are read in chunks."""
+    """Rows of one run, read in chunks."""
 
     groups: Sequence[tuple[str, str]]
     """Workload class and operation of each group."""
@@ -100,7 +100,7 @@ class RunColumns(Protocol):
         ...
 
     def chunks(self, columns: Sequence[str]) -> Iterator[Rows]:
-        """Yield all rows with these columns, in their order."""
+        """Yield chunks of all rows in order, with these columns."""
         ...
 
     def in_flight(self, end_ms: float) -> Rows:
@@ -114,7 +114,7 @@ class RunColumns(Protocol):
 
 @dataclass(frozen=True)
 class RunMeasures:
-    """Sums and values of the rows of a run by group (class and operation), from which metrics are computed."""
+    """Sums and values by group (class and operation) from which the metrics of a run are computed."""
 
     groups: Sequence[tuple[str, str]]
     window: Window
@@ -123,9 +123,10 @@ class RunMeasures:
 
 
 def measure_run(rows: RunColumns, window: Window, most_kept: int = MOST_KEPT) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the metrics of a run by workload class and operation, totals included.
+    """Return the metrics of a run by workload class and operation, including totals.
 
-    Runs of more than ``most_kept`` rows are read two or three times, so that the values for percentiles are not kept in memory.
+    The rows of a run with more than ``most_kept`` rows are read two or three times, so that the values for percentiles do not have
+    to be kept in memory.
     """
     names = [workload_class for workload_class, _ in rows.groups]
     numbers = np.unique(names, return_inverse=True)[1].astype(np.int64)
@@ -196,7 +197,7 @@ def empty_metrics(window: Window) -> dict[str, Any]:
 
 
 def _group_metrics(measures: RunMeasures, members: Members) -> dict[str, Any]:
-    """Return the metrics of some groups of a run together. Metrics without a value are None."""
+    """Return the metrics of the union of some groups. Metrics without a value are None."""
     totals, values, chosen = measures.totals, measures.values, list(members)
     counts = {name: int(found[chosen].sum()) for name, found in totals.counts.items()}
     counts["in_flight"] = counts["transactions"] - counts["committed"] - counts["aborted"]
@@ -243,7 +244,7 @@ _SHARES = [percent / 100.0 for percent in PERCENTS]
 
 
 def _alike(a: Ints, b: Ints) -> tuple[Ints, Ints]:
-    """Return both arrays of counts, padded with zeros to the same length."""
+    """Pad two arrays of counts with zeros to the same length."""
     longest = max(len(a), len(b))
     first, second = (np.concatenate((each, np.zeros(longest - len(each), np.int64))) for each in (a, b))
     return first, second

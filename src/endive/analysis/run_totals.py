@@ -1,6 +1,6 @@
 """Accumulate the inputs of the metrics of a run, chunk by chunk, for each group of workload class and operation.
 
-Memory does not depend on the number of rows, except for values that are kept for percentiles (``order_statistics``).
+The memory does not depend on the number of rows, except for values that are kept for percentiles (``order_statistics``).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ SIZE, WAIT, LONGEST = "batch_size", "batch_wait_ms", "batch_longest_wait_ms"
 TOTAL_COLUMNS = (
     *dict.fromkeys((*SUM_COLUMNS, *TIME_COLUMNS, *LATENCIES, "client", SIZE, WAIT, LONGEST, *STATE_COLUMNS, DATA_START)),
 )
-"""Columns of rows that totals need."""
+"""Columns from which totals are computed."""
 VALUE_COLUMNS = (*LATENCIES, LONGEST)
-"""Columns of rows that percentiles need."""
+"""Columns from which percentiles are computed."""
 _WAITS, _OVER_TIME, _OLDEST = "waits", "over_time", "oldest"
 
 
@@ -55,7 +55,7 @@ class Rows:
     columns: Mapping[str, npt.NDArray[Any]]
 
     def until(self, end_ms: float) -> Rows:
-        """Return the rows in their state at ``end_ms``: transactions that end later count as in flight."""
+        """Return the rows in their state at ``end_ms``: transactions that end later are in flight."""
         known = self.transactions.until(end_ms)
         if known is self.transactions:
             return self
@@ -64,7 +64,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Cohort:
-    """Flags over the rows of a chunk: transactions that started committing in the window, and those of them that committed."""
+    """Flags of the rows of a chunk: transactions that started committing in the window, and the committed ones among them."""
 
     inside: Flags
     done: Flags
@@ -83,7 +83,7 @@ class RunTotals:
     Args:
         classes: Number of the workload class of each group.
         window: Window of the cohort.
-        has_data: Flags of the groups whose commits make data visible. Default: all.
+        has_data: Flags of the groups whose commits make data visible; by default, all groups.
     """
 
     def __init__(self, classes: Ints, window: Window, has_data: Flags | None = None) -> None:
@@ -106,7 +106,7 @@ class RunTotals:
         self.class_streaks = LosingStreaks(int(classes.max(initial=-1)) + 1)
 
     def add(self, rows: Rows) -> tuple[Cohort, Flags, Ints]:
-        """Add rows; return the cohort, the flags of rows that started committing in the run, and the time bins of these."""
+        """Add rows. Return the cohort, flags of the rows that started committing in the run, and the time bins of these rows."""
         cohort = Cohort.select(rows.transactions, self._window)
         self._count(rows, cohort)
         self._sum(rows, cohort)
@@ -128,14 +128,14 @@ class RunTotals:
 
     @property
     def committing(self) -> Floats:
-        """Mean number of committing transactions and waiting file batches of each group, in equal parts of the window."""
+        """Mean number of committing transactions and waiting file batches, by group and part of the window."""
         widths = np.diff(self._committing.edges_ms)
         waiting = waiting_of_counts(self._committing.starts.bins, self._handed.bins, self._longest.bins, widths)
         return self._committing.mean + waiting
 
     @property
     def entered(self) -> Ints:
-        """Number of transactions of each group that started committing, in equal parts of the window."""
+        """Number of transactions that started committing, by group and part of the window."""
         return self._committing.starts.bins.astype(np.int64)
 
     def _count(self, rows: Rows, cohort: Cohort) -> None:
@@ -194,7 +194,7 @@ class RunValues:
         groups: Number of groups.
         window: Window of the cohort.
         in_flight: Transactions in flight at the end of the run, and their groups.
-        keep: Whether to keep all values instead of counting them in several passes.
+        keep: Whether to keep all values in memory instead of counting them in several passes.
         has_batches: Whether file batches wait for a committer.
     """
 
@@ -239,7 +239,7 @@ class RunValues:
 
     def needs_pass(self) -> bool:
         """Return whether requested percentiles need another pass over the rows."""
-        needed = [each.needs_pass() for each in self._values.values()]  # no short circuit: each of them prepares its pass
+        needed = [each.needs_pass() for each in self._values.values()]  # a list: each call prepares the next pass
         return any(needed)
 
     def latencies(self, name: str, members: Members) -> Ordered:
@@ -256,7 +256,7 @@ class RunValues:
         return CommitTimes(self._values[_WAITS].union(members), np.sort(self._waited[chosen]), aborted)
 
     def median_in(self, members: Members, number: int, entered: int) -> float:
-        """Return the median time to commit of the transactions of some groups that started committing in a time bin."""
+        """Return the median time to commit of the transactions of some groups that started committing in time bin ``number``."""
         sets = tuple(group * self._bins + number for group in members)
         committed = self._values[_OVER_TIME].union(sets)
         waited = self._in_flight_by_bin[number]
@@ -273,6 +273,6 @@ class RunValues:
 
 
 def waiting_of_counts(commits: Floats, handed: Floats, longest_ms: Floats, widths_ms: Floats) -> Floats:
-    """Return the mean number of waiting file batches, from the numbers of commits and batches and the sum of the longest waits."""
+    """Return the mean number of waiting file batches, from the numbers of commits and batches, and the sum of the longest waits."""
     mean = np.divide(longest_ms, commits, out=np.zeros(commits.shape), where=commits > 0)
     return np.asarray(mean * handed / widths_ms)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 class InputError(ValueError):
-    """Raised if a file, table or object store cannot be used; the message names it and the reason."""
+    """Raised if a file, table or object store cannot be used. The message contains its name and the reason."""
 
 
 class TooMuchWorkError(InputError):
-    """Raised if a prediction would simulate too many transactions; the message contains the estimated number."""
+    """Raised if a prediction would simulate too many transactions. The message contains the estimated number."""

@@ -1,4 +1,4 @@
-"""Predict the success rate, the time to commit and the attempts of each workload class, with ranges for uncertain assumptions."""
+"""Predict the success rate, time to commit and attempts of each workload class, with ranges due to uncertain assumptions."""
 
 from __future__ import annotations
 
@@ -32,20 +32,21 @@ from endive.workload.arrivals import ARRIVAL_KINDS, CLOSED_LOOP
 
 SEEDS = (1, 2, 3, 4, 5)
 MOST_TRANSACTIONS = 3_000_000
-"""Maximum number of simulated transactions of a prediction, over all seeds."""
+"""Maximum number of simulated transactions of a prediction, for all seeds together."""
 _MOST_CLIENTS = 64
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Metrics of a workload class, each the mean over several seeds; ``docs/explanation/statistics.md`` defines the metrics.
+    """Metrics of a workload class, as means across seeds. ``docs/explanation/statistics.md`` defines the metrics.
 
     Attributes:
         success: Success rate.
         success_low: Lower end of the 95% interval of the success rate.
         success_high: Upper end of the 95% interval of the success rate.
         p50_ms: Median time to commit, in ms; infinite if fewer than half of the transactions commit, NaN without an estimate.
-        p95_ms: 95th percentile of the time to commit, in ms; infinite if it is an aborted transaction, NaN without an estimate.
+        p95_ms: 95th percentile of the time to commit, in ms; infinite if it falls on an aborted transaction, NaN without an
+            estimate.
         attempts: Attempts per transaction.
         commits_per_s: Commits per second.
     """
@@ -63,8 +64,8 @@ class Outcome:
 class Answer:
     """Prediction for a workload class.
 
-    The ranges of success rate, median time to commit and attempts contain the results at both ends of each assumption. The range of
-    the success rate also contains its 95% interval over the seeds.
+    The ranges of success rate, median time to commit and attempts include the results at both ends of the range of each assumption.
+    The range of the success rate also includes its 95% interval across seeds.
     """
 
     name: str
@@ -126,9 +127,9 @@ def _outcome(rows: Sequence[Row]) -> Outcome:
 
 
 def _value(rows: Sequence[Row], metric: str) -> float:
-    """Return the mean of a metric over the seeds.
+    """Return the mean of a metric across seeds.
 
-    The mean is infinite if the percentile is an aborted transaction, and NaN without an estimate.
+    The mean is infinite if the percentile falls on an aborted transaction, and NaN without an estimate.
     """
     found = estimate_metric(rows, metric)
     if found is None:
@@ -151,7 +152,7 @@ def _check_work(path: Path, document: Document, seeds: int) -> None:
 def _load(path: Path, overrides: Mapping[str, Any]) -> Document:
     """Load a configuration with overrides.
 
-    If an override sets the arrivals of a workload class, it replaces all arrival keys of this class in the file.
+    If an override sets the arrivals of a workload class, it replaces all arrival keys of the class in the file.
     """
     tree = read_toml(path)
     for key in overrides:
@@ -164,7 +165,7 @@ def _load(path: Path, overrides: Mapping[str, Any]) -> Document:
 
 
 def _with_store(path: Path, overrides: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return overrides in which a latency profile with scaled latencies replaces the factor on latencies."""
+    """Return overrides in which a latency profile with scaled latencies replaces the latency factor."""
     factor = overrides.pop(STORE_SCALE, None)
     if factor is None:
         return overrides
@@ -179,8 +180,8 @@ def answers(path: Path, assumptions: Sequence[Assumption], overrides: Mapping[st
 
     Args:
         path: Configuration.
-        assumptions: Assumptions, of which one at a time changes.
-        overrides: Configuration keys and their values in all runs; they take precedence over assumptions.
+        assumptions: Assumptions, which are varied one at a time.
+        overrides: Configuration keys with their values in all runs. They take precedence over assumptions.
     """
     given = dict(overrides or {})
     base = measure(path, given)
@@ -215,14 +216,14 @@ def _answer(name: str, base: Outcome, moved: Sequence[tuple[str, Outcome]]) -> A
 
 
 def fit_store(path: Path, durations_ms: Sequence[float], then: Mapping[str, Any] | None = None) -> float:
-    """Return the factor on the latencies of the object store with which the model has the observed commit duration.
+    """Return the factor on the object store's latencies with which the model reproduces the observed commit duration.
 
     The fit compares medians of commits that succeed at their first attempt.
 
     Args:
         path: Configuration.
-        durations_ms: Observed durations of commits with one attempt.
-        then: Configuration keys and their values at the time of the observation.
+        durations_ms: Observed durations of commits with a single attempt.
+        then: Configuration keys with their values at the time of the observation.
     """
     target, factor = float(np.median(durations_ms)), 1.0
     for _ in range(4):
@@ -235,15 +236,15 @@ def fit_store(path: Path, durations_ms: Sequence[float], then: Mapping[str, Any]
 
 
 def fit_think(path: Path, per_s: Mapping[str, float], then: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
-    """Return the ``closed`` section of each closed-loop class with which the model has the observed commit rates.
+    """Return the ``closed`` section of each closed-loop class with which the model reproduces the observed commit rates.
 
-    The fit changes the think time, or adds clients if the think time reaches 0. It is necessary because the commit duration of the
+    The fit changes the think time, and adds clients if the think time reaches 0. It is necessary because the commit duration in the
     model differs from the reported duration.
 
     Args:
         path: Configuration.
         per_s: Observed commits per second of each class.
-        then: Configuration keys and their values at the time of the observation.
+        then: Configuration keys with their values at the time of the observation.
     """
     loops: dict[str, dict[str, Any]] = {name: deepcopy(read_toml(path)["workload"][name][CLOSED_LOOP.key]) for name in per_s}
     for _ in range(3 if loops else 0):
@@ -257,7 +258,7 @@ def fit_think(path: Path, per_s: Mapping[str, float], then: Mapping[str, Any] | 
 
 
 def _adjust(closed: dict[str, Any], longer_ms: float) -> None:
-    """Increase the think time by ``longer_ms``; add a client if the think time is 0 and would become negative."""
+    """Increase the think time by ``longer_ms``. If the think time is already 0 and would become negative, add a client instead."""
     think = closed["think_time"]
     key = "value" if "value" in think else "mean"
     now = float(think[key]) + longer_ms

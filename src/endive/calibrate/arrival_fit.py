@@ -1,10 +1,10 @@
-"""Recognize how the transactions of a workload class arrive from the times of its commits.
+"""Infer the arrival process of a workload class from the times of its commits.
 
 The arrivals are periodic, a Poisson process, bursts, a daily profile, or a closed loop. Writers of a closed loop wait for their own
 commits, so N writers never have more than N commits in flight. If commit reports contain the durations of commits,
-``find_loop_by_overlap`` compares the largest number of commits in flight with Poisson arrivals. Without reports,
-``find_loop_by_evenness`` checks whether the number of commits per period varies less than with Poisson arrivals. A saturated table
-has the same effect, so the result is only an assumption, and its range includes Poisson arrivals.
+``find_loop_by_overlap`` compares the maximum number of commits in flight with the number that Poisson arrivals would cause. Without
+reports, ``find_loop_by_evenness`` checks whether the number of commits per period varies less than with Poisson arrivals. A
+saturated table has the same effect, so the result is only an assumption, and its range includes Poisson arrivals.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _HOUR_MS = 3_600_000.0
 _DAY_MS = 24 * _HOUR_MS
 _LEAST_PERIODIC = 6
 _MOST_MISSED = 30.0
-"""Maximum number of scheduled commits per actual commit of a periodic job."""
+"""Maximum ratio of scheduled commits to actual commits of a periodic job."""
 _STEPS = 400
 _DRIFT = 1e-4
 _ENOUGH = 1_000
-"""Number of commits from which the interval of a schedule is determined."""
+"""Maximum number of commits from which the interval of a schedule is determined."""
 _MOST_TIMES = 1_000
 """Largest tested multiple of a round interval."""
 _TWICE = 0.02
-"""Probability that an interval contains two commits, because the previous commit was late."""
+"""Assumed probability that an interval contains two commits, because the previous commit was late."""
 _TOGETHER, _STEADY = 0.8, 0.15
-"""Minimum concentration, and maximum coefficient of variation of the time between commits, of a strict schedule."""
+"""For a strict schedule: minimum concentration, and maximum coefficient of variation of the time between commits."""
 _CLEARLY, _MUCH = 7.0, 20.0
-"""Minimum log-likelihood ratios of an interval to random arrivals, and to a round interval."""
+"""Minimum log-likelihood ratios of an interval, compared with random arrivals and compared with a round interval."""
 _IN_WINDOW = 0.75
 """Assumed fraction of punctual commits of a periodic job."""
 _SILENT = 5
-"""Number of missing commits at the end of a history from which the import reports that a periodic job has ended."""
-_LEAST_PER_S = 1e-8  # once in three years
+"""Minimum number of missing commits at the end of a history for the import to report that a periodic job has ended."""
+_LEAST_PER_S = 1e-8  # one commit in three years
 _OF_SIXTY = (1, 2, 3, 5, 10, 15, 20, 30)
 _ROUND_MS = sorted(
     count * unit for unit, counts in ((1e3, _OF_SIXTY), (6e4, _OF_SIXTY), (36e5, (1, 2, 3, 4, 6, 8, 12, 24))) for count in counts
@@ -64,17 +64,17 @@ class Process:
     missed: float = 0.0
     notes: tuple[str, ...] = ()
     even: dict[str, Any] | None = None
-    """Fitted distribution of the time between commits, if it varies less than with Poisson arrivals."""
+    """Fitted distribution of the time between commits, if this time varies less than with Poisson arrivals; otherwise None."""
 
 
 def recognize_arrivals(
     times_ms: Floats, zero_ms: float, first_ms: float, end_ms: float, durations_ms: Floats | None = None
 ) -> Process:
-    """Recognize the arrivals of a workload class from the times of its commits.
+    """Infer the arrivals of a workload class from the times of its commits.
 
     Args:
         times_ms: Times of the commits, in ms and in ascending order.
-        zero_ms: Time that corresponds to time 0 of the simulation; phases of periodic jobs are relative to this time.
+        zero_ms: Time that corresponds to time 0 of the simulation. Phases of periodic jobs are relative to this time.
         first_ms: Start of the history.
         end_ms: End of the history.
         durations_ms: Durations of the commits. If they are known, periodic jobs are recognized from the start times of commits.
@@ -85,18 +85,18 @@ def recognize_arrivals(
 
 
 def _periodic(times_ms: Floats, zero_ms: float, end_ms: float) -> Process | None:
-    """Return a periodic job if nearly all commits follow a fixed schedule; scheduled commits may be late or missing."""
+    """Return a periodic job if nearly all commits follow a fixed schedule. Scheduled commits can be late or missing."""
     interval = _interval(times_ms) if len(times_ms) >= _LEAST_PERIODIC else None
     if interval is None:
         return None
     since = times_ms - zero_ms
     earliest = _leading_edge(np.sort(since % interval), interval)
     late = (since - earliest) % interval
-    late = np.where(late > 0.97 * interval, late - interval, late)  # early commits
+    late = np.where(late > 0.97 * interval, late - interval, late)  # these commits are early
     slots = np.unique(np.round((since - earliest - late) / interval))
     last = max(
         math.floor((end_ms - zero_ms - earliest) / interval - 0.5), int(slots[-1])
-    )  # the last scheduled commit may still come
+    )  # the last scheduled commit may still follow
     missed = 1.0 - len(slots) / (last - float(slots[0]) + 1.0)
     silent = last - int(slots[-1])
     notes = (f"no commit in the last {silent} intervals; the job has ended or has failed since then",) if silent >= _SILENT else ()
@@ -108,10 +108,10 @@ def _periodic(times_ms: Floats, zero_ms: float, end_ms: float) -> Process | None
 
 
 def _interval(times_ms: Floats) -> float | None:
-    """Return the interval of a schedule that explains the commit times better than random arrivals; None without such an interval.
+    """Return the interval of a schedule that explains the commit times better than random arrivals; None if there is none.
 
-    The number of tested intervals reduces the likelihood, because one of many intervals fits by chance. A multiple of a round
-    interval must fit better than a round interval, and any other interval must fit much better.
+    The likelihood is reduced according to the number of tested intervals, because one of many intervals fits by chance. A multiple
+    of a round interval must fit better than a round interval, and any other interval must fit much better than a round one.
     """
     gaps = np.diff(times_ms)
     mean = float(gaps.mean())
@@ -123,7 +123,7 @@ def _interval(times_ms: Floats) -> float | None:
     likelihoods = {each: _likelihood(times_ms, each) - math.log(len(_ROUND_MS) * times) for each, times in tried.items()}
     nicest = max(likelihoods, key=likelihoods.__getitem__, default=own)
     likelihoods.setdefault(own, _likelihood(times_ms, own) - math.log(_STEPS))
-    own = nicest if abs(own / nicest - 1.0) < _DRIFT else own  # commits to a growing table take longer and longer
+    own = nicest if abs(own / nicest - 1.0) < _DRIFT else own  # commits to a growing table take increasingly longer
     clear = [each for each in (nicest, own) if _is_clear(likelihoods, each, times_ms)]
     return own if own in clear and likelihoods[own] > likelihoods[nicest] + _MUCH else next(iter(clear), None)
 
@@ -135,7 +135,7 @@ def _is_clear(likelihoods: Mapping[float, float], interval: float, times_ms: Flo
 
 
 def list_multiples(shortest: float, longest: float) -> dict[float, int]:
-    """Return the round intervals and their multiples within bounds, in ms, each with the smallest multiplier that yields it."""
+    """Return the round intervals and their multiples within bounds, in ms, each with its smallest multiplier."""
     found: dict[float, int] = {}
     for each in reversed(_ROUND_MS):
         for times in range(max(1, math.ceil(shortest / each)), min(math.floor(longest / each), _MOST_TIMES) + 1):
@@ -144,10 +144,10 @@ def list_multiples(shortest: float, longest: float) -> dict[float, int]:
 
 
 def _likelihood(times_ms: Floats, interval: float) -> float:
-    """Return the log-likelihood of the commit times under a schedule with this interval, of which commits may be missing.
+    """Return the log-likelihood of the commit times under a schedule with this interval. Some commits may be missing.
 
-    The density of a commit within its interval is a narrow window, which contains three of four commits, and a uniform distribution
-    for late commits. A second commit in an interval is rare.
+    The density of a commit within its interval is the sum of a narrow window, which contains three of four commits, and a uniform
+    density for late commits. A second commit in an interval is rare.
     """
     count = len(times_ms)
     inside = math.ceil(_IN_WINDOW * count)
@@ -167,7 +167,7 @@ def _likelihood(times_ms: Floats, interval: float) -> float:
 def _likelihood_otherwise(gaps_ms: Floats, steady: bool) -> float:
     """Return the log-likelihood of the commit times without a schedule: Poisson arrivals, or lognormal times between commits.
 
-    If the times between commits are nearly constant and fit a schedule, only Poisson arrivals are the alternative.
+    If the times between commits are nearly constant and fit a schedule, Poisson arrivals are the only alternative.
     """
     at_random = -len(gaps_ms) * (1.0 + math.log(max(float(gaps_ms.mean()), 1.0)))
     logarithms = np.log(np.maximum(gaps_ms, 1.0))
@@ -177,14 +177,14 @@ def _likelihood_otherwise(gaps_ms: Floats, steady: bool) -> float:
 
 
 def _concentration(times_ms: Floats, interval: float) -> float:
-    """Return how concentrated commit times are within an interval, from 0 (uniform) to 1 (always at the same phase)."""
+    """Return the concentration of commit times within an interval, from 0 (uniform) to 1 (always at the same phase)."""
     return float(abs(np.exp(2j * np.pi * ((times_ms - times_ms[0]) % interval) / interval).mean()))
 
 
 def _searched(times_ms: Floats, near: float) -> float:
-    """Return the interval near a first guess at which commit times are most concentrated, in ms.
+    """Return the interval near ``near`` with the highest concentration of commit times, in ms.
 
-    The search uses more and more commits, and narrows with each step.
+    With each step, the search uses more commits and tests a narrower range.
     """
     width = 0.05
     found = near
@@ -199,7 +199,7 @@ def _searched(times_ms: Floats, near: float) -> float:
 
 
 def _leading_edge(phases: Floats, interval: float) -> float:
-    """Return the phase of punctual commits, which starts the tenth of the interval with the most commits."""
+    """Return the phase of punctual commits: the start of the tenth of the interval that contains the most commits."""
     window = 0.1 * interval
     twice = np.concatenate([phases, phases + interval])
     counts = np.searchsorted(twice, phases + window, side="right") - np.arange(len(phases))
@@ -223,7 +223,7 @@ def _daily(times_ms: Floats, start_ms: float, end_ms: float, per_s: float) -> Pr
 
 
 def _exposure(start_ms: float, end_ms: float) -> Floats:
-    """Return the time that the history contains of each hour of the day, counted from its start, in ms."""
+    """Return how much of each hour of the day the history covers, in ms. The first hour starts with the history."""
     whole, rest = divmod(end_ms - start_ms, _DAY_MS)
     observed = whole * _HOUR_MS + np.clip(rest - np.arange(24) * _HOUR_MS, 0.0, _HOUR_MS)
     return np.asarray(np.maximum(observed, 1.0))
@@ -253,28 +253,28 @@ def _renewal(times_ms: Floats, per_s: float) -> Process:
 _LEAST = 15
 """Minimum number of commits for recognizing a closed loop."""
 _PART = 0.9
-"""Fraction of the duration of a commit, before its snapshot, that counts as in flight. The client writes the snapshot shortly
-before the end of the commit. A smaller fraction would miss overlaps, because one of two overlapping commits is retried, so that the
-two commits end at different times."""
+"""Fraction of the duration of a commit, up to its snapshot, during which the commit counts as in flight. The client writes the
+snapshot shortly before the end of the commit. A smaller fraction would miss overlaps, because one of two overlapping commits is
+retried, so that the two commits end at different times."""
 _LIKELY = math.log(0.01)
-"""Log-likelihood of Poisson arrivals below which the import assumes a closed loop. Above ``_DECIDED``, the range includes both."""
+"""Log-likelihood of Poisson arrivals below which the import assumes a closed loop. Above ``_DECIDED``, both are in the range."""
 _DECIDED = math.log(1e-4)
 _POSSIBLE = math.log(0.05)
 _MOST_CLIENTS = 64
 _BUSY = 0.5
-"""Mean number of commits in flight above which contention makes the time between commits regular."""
+"""Mean number of commits in flight above which contention makes the times between commits regular."""
 _WINDOW = 10
-"""Mean number of commits per period, in the comparison with Poisson arrivals."""
+"""Mean number of commits per period in the comparison with Poisson arrivals."""
 _EVEN = 0.5
 AS_AT_RANDOM = 200
-"""Number of closed-loop clients with random think times whose arrivals are practically Poisson."""
+"""Number of closed-loop clients with random think times from which on arrivals are practically Poisson."""
 
 
 @dataclass(frozen=True)
 class Loop:
     """Writers in a closed loop: each thinks for ``think_ms`` on average, commits, and starts again.
 
-    The number of writers is between ``fewest`` and ``most``. ``most`` is None if Poisson arrivals are possible. ``certain`` is true
+    The number of writers is between ``fewest`` and ``most``. ``most`` is None if Poisson arrivals are possible. ``certain`` is True
     if a closed loop is much more likely than Poisson arrivals.
     """
 
@@ -285,12 +285,12 @@ class Loop:
     per_s: float
     """Operations per second, including failed operations."""
     commit_ms: float
-    """Mean duration of a commit, from reports."""
+    """Mean duration of a commit, from commit reports, in ms."""
     variation: float
     """Standard deviation of the think time divided by its mean."""
 
     def think_ms(self, clients: int, per_s_factor: float = 1.0) -> float:
-        """Return the mean think time for a number of writers at a multiple of the observed commit rate, in ms."""
+        """Return the mean think time with which ``clients`` writers reach a multiple of the observed commit rate, in ms."""
         return max(1e3 * clients / (self.per_s * per_s_factor) - self.commit_ms, 0.0)
 
     def keys(self, clients: int | None = None, *, per_s_factor: float = 1.0, runtime_ms: float = 0.0) -> dict[str, Any]:
@@ -311,7 +311,7 @@ class Loop:
         return f"{self.per_s:.4g} per second, by {writers} with a think time of {self.think_ms(self.clients) / 1e3:.3g} s"
 
     def reason(self) -> str:
-        """Return why the import assumes a closed loop, with the alternatives."""
+        """Return the reason why the import assumes a closed loop, with the alternatives."""
         loop = "one writer" if self.clients == 1 else f"{self.clients} writers"
         overlap = f"at most {format_count(self.fewest, 'commit')} of the class at the same time"
         if self.certain and self.commit_ms:
@@ -339,14 +339,14 @@ def _distribution(mean_ms: float, variation: float) -> dict[str, Any]:
 def find_loop_by_overlap(times_ms: Floats, durations_ms: Floats, failing: float = 0.0, most_attempts: int = 5) -> Loop | None:
     """Find a closed loop from the end times and durations of commits; return None for too few commits.
 
-    A successful operation makes at most ``most_attempts`` attempts, and each attempt except the last loses the race to another
-    commit. With Poisson arrivals, about ``most_attempts`` commits can therefore be in flight at the same time. Only a smaller
-    number indicates a closed loop.
+    A successful operation makes at most ``most_attempts`` attempts, each of which, except the last, loses the race to another
+    commit. With Poisson arrivals, about ``most_attempts`` commits can therefore be in flight at the same time. Only a
+    smaller number indicates a closed loop.
 
     Args:
         times_ms: End times of commits, in ascending order.
         durations_ms: Durations of commits.
-        failing: Fraction of operations that fail; they were in flight too, but have no report.
+        failing: Fraction of operations that fail. These were also in flight, but have no report.
         most_attempts: Maximum number of attempts of an operation.
     """
     span = float(times_ms[-1] - times_ms[0]) if len(times_ms) else 0.0
@@ -384,7 +384,7 @@ def find_loop_by_evenness(times_ms: Floats) -> Loop | None:
 
 
 def most_at_once(starts_ms: Floats, ends_ms: Floats) -> int:
-    """Return the maximum number of intervals that overlap; an interval does not overlap with one that starts when it ends."""
+    """Return the maximum number of simultaneous intervals. An interval does not include its end."""
     moments = np.concatenate([ends_ms, starts_ms])
     steps = np.concatenate([np.full(len(ends_ms), -1), np.full(len(starts_ms), 1)])
     order = np.lexsort((steps, moments))
@@ -392,7 +392,7 @@ def most_at_once(starts_ms: Floats, ends_ms: Floats) -> int:
 
 
 def _most_clients(observed: int, busy: float, looks: float) -> int:
-    """Return the largest number of writers that has at most ``observed`` commits in flight with a probability of 5%."""
+    """Return the largest number of writers for which at most ``observed`` commits in flight have a probability of at least 5%."""
     found = observed
     for clients in range(observed + 1, _MOST_CLIENTS + 1):
         share = min(busy / clients, 1.0)
@@ -413,7 +413,7 @@ def _dispersion(times_ms: Floats, commits: float) -> float | None:
 
 
 def _evenness(times_ms: Floats) -> float | None:
-    """Return the dispersion over long periods if it is significantly below the dispersion of Poisson arrivals; otherwise None."""
+    """Return the dispersion over long periods if it is significantly below that of Poisson arrivals, otherwise None."""
     found = _dispersion(times_ms, _WINDOW)
     stretches = len(times_ms) / _WINDOW - 1.0
     if found is None or found > _EVEN or stats.chi2.cdf(stretches * found, stretches) > 1e-4:
@@ -422,7 +422,7 @@ def _evenness(times_ms: Floats) -> float | None:
 
 
 def _by_short_windows(times_ms: Floats) -> int:
-    """Estimate the number of writers: if none commits twice per period, the dispersion is 1 - 1 / writers."""
+    """Estimate the number of writers. If no writer commits twice per period, the dispersion is 1 - 1 / writers."""
     found = _dispersion(times_ms, 1.0)
     return 1 if found is None else min(max(round(1.0 / max(1.0 - found, 1.0 / _MOST_CLIENTS)), 1), _MOST_CLIENTS)
 

@@ -23,9 +23,9 @@ from endive.workload.arrivals import PERIODIC_JOB
 Verdict = Literal["close", "not close", "cannot tell"]
 
 CLOSE = 0.15
-"""Maximum relative difference between close values."""
+"""Maximum relative difference between values that count as close."""
 CLOSE_POINTS = 0.05
-"""Maximum absolute difference between close fractions."""
+"""Maximum absolute difference between fractions that count as close."""
 _LEAST = 20
 """Minimum number of observations for a comparison."""
 _RESAMPLES = 400
@@ -44,7 +44,7 @@ SNAPSHOT_OPERATIONS = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """Metric of a snapshot operation, with its observed and its simulated value."""
+    """Metric of a snapshot operation, with its observed and simulated values."""
 
     measure: str
     operation: str
@@ -71,9 +71,9 @@ _DURATIONS = (_FIRST, _P50, _P95)
 
 
 def list_start_keys(history: History, table: Mapping[str, object]) -> dict[str, int]:
-    """Return the configuration keys that set the table to its state at the start of a history.
+    """Return the configuration keys that set a table to its state at the start of a history.
 
-    Return no keys if the table of the configuration is not the imported table.
+    Return no keys if the table in the configuration is not the imported table.
     """
     then = history.manifests_at_start()
     as_imported = all(table.get(key) == getattr(history.state, key) for key in then)
@@ -81,7 +81,7 @@ def list_start_keys(history: History, table: Mapping[str, object]) -> dict[str, 
 
 
 def compare_reports(reports: Sequence[CommitReport], rows: pd.DataFrame) -> list[Comparison]:
-    """Compare the attempts and durations of commit reports with simulated rows of several seeds, for each snapshot operation."""
+    """Compare attempts and durations in commit reports with simulated rows of several seeds, for each snapshot operation."""
     made = []
     for operation in sorted({report.operation for report in reports}):
         own = [report for report in reports if report.operation == operation]
@@ -185,7 +185,7 @@ def explain(comparisons: Sequence[Comparison]) -> list[str]:
 
 
 def correct_verdicts(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """Correct the verdicts for multiple comparisons, because one of 20 metrics deviates by chance.
+    """Correct the verdicts for multiple comparisons, because one of 20 metrics deviates significantly by chance.
 
     The correction multiplies the half widths of intervals by a ratio of normal quantiles (Bonferroni).
     """
@@ -199,7 +199,7 @@ def correct_verdicts(comparisons: Sequence[Comparison]) -> list[Comparison]:
 
 
 def combine_verdicts(comparisons: Sequence[Comparison]) -> Verdict:
-    """Return the verdict on a model: not close if one metric is not close, otherwise close if at least one metric is close."""
+    """Return the verdict on a model: not close if a metric is not close, otherwise close if at least one metric is close."""
     verdicts = {each.verdict for each in comparisons}
     if "not close" in verdicts:
         return "not close"
@@ -259,8 +259,8 @@ def judge_estimates(
         simulated: Simulated value.
         close: Maximum difference of close values.
         wider: Factor on the half widths of both intervals.
-        together: Function that combines the two half widths. Those of failures are added, because failures are clustered, which
-            a single history does not show.
+        together: Function that combines the two half widths. Half widths of failures are added, because failures are clustered,
+            which a single history does not show.
     """
     low, high = sorted((observed, simulated), key=lambda each: each.mean)
     difference = high.mean - low.mean

@@ -1,9 +1,9 @@
 """Fit a latency distribution to the measurements of an operation.
 
 Families of distributions are fitted by maximum likelihood to three quarters of a sample and compared on the rest by AIC: the
-log-likelihood of the held-out values, scaled to the whole sample, minus the number of parameters. The best family is fitted to the
-whole sample. If it misses the quantiles of the sample, the quantiles themselves are used (``empirical``). Outliers are not removed,
-because tails determine commit times. Samples are in milliseconds and positive.
+log-likelihood of the held-out values, scaled to the whole sample, minus the number of parameters. The best family is then fitted to
+the whole sample. If it does not reproduce the quantiles of the sample, the quantiles themselves are used (``empirical``). Outliers
+are not removed, because tails determine commit times. Samples contain positive numbers of milliseconds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_FOR_EM = 20_000
 
 
 class Family(ABC):
-    """Fitted latency distribution with its parameters."""
+    """Base class of fitted latency distributions."""
 
     name: str
 
@@ -85,7 +85,7 @@ class ShiftedLognormal(Family):
 
     @classmethod
     def fitted(cls, x: Floats) -> ShiftedLognormal:
-        """Fit the shift by maximum likelihood, at a distance below the smallest value, where the likelihood is unbounded."""
+        """Fit the shift by maximum likelihood, at a distance below the smallest value, at which the likelihood is unbounded."""
         least, median = float(x.min()), float(np.median(x))
         highest = max(least - 0.01 * (median - least), 0.0)
 
@@ -104,7 +104,7 @@ class ShiftedLognormal(Family):
         """Return the sum of the log-densities of the sample."""
         above = x - self.shift
         if float(x.min()) <= self.shift:
-            above = np.maximum(above, 1e-6 * math.exp(self.above.mu))  # held-out values below the shift have a very low density
+            above = np.maximum(above, 1e-6 * math.exp(self.above.mu))  # gives held-out values below the shift a very low density
         return self.above.log_likelihood(above)
 
     def quantile(self, p: Floats) -> Floats:
@@ -118,12 +118,12 @@ class ShiftedLognormal(Family):
 
 _LEAST_SHAPE = 0.05
 _WIDEST_GAP = 90.0
-"""Value of ln k - digamma(k) above which the shape is far below the minimum; the value is 96 at k = 0.01."""
+"""Value of ln k - digamma(k) above which the shape k is far below its minimum. At k = 0.01, the value is 96."""
 
 
 @dataclass(frozen=True)
 class Gamma(Family):
-    """Gamma distribution, by mean and shape."""
+    """Gamma distribution, given by mean and shape."""
 
     mean: float
     shape: float
@@ -158,7 +158,7 @@ class Gamma(Family):
 
 @dataclass(frozen=True)
 class Mixture(Family):
-    """Mixture of two lognormal distributions; the second has the smaller weight."""
+    """Mixture of two lognormal distributions, of which the second has the smaller weight."""
 
     mu: float
     sigma: float
@@ -213,7 +213,7 @@ class Mixture(Family):
 def _expectation_maximization(y: Floats, split: float) -> tuple[float, float, float, float, float, float]:
     """Fit a mixture of two normal distributions, and return its parameters and log-likelihood.
 
-    The iteration starts with the sample split at the quantile ``split``.
+    The iteration starts with the two parts of the sample below and above the quantile ``split``.
     """
     least = max(0.02 * float(y.std()), _LEAST_SIGMA)
     cut = max(int(split * len(y)), 2)
@@ -242,7 +242,7 @@ _FAMILIES = (Lognormal, ShiftedLognormal, Gamma, Mixture)
 
 
 LEAST = 20
-"""Minimum sample size for choosing the family; a lognormal is assumed for smaller samples."""
+"""Minimum sample size for choosing a family. Smaller samples are assumed to be lognormal."""
 _MIB = 2.0**20
 _CHECKED = np.array([0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99])
 _GRID = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999)
@@ -258,7 +258,7 @@ class Empirical(Family):
 
     @classmethod
     def fitted(cls, x: Floats) -> Empirical:
-        """Compute the quantiles for which the sample is large enough."""
+        """Compute all quantiles for which the sample is large enough."""
         n = len(x)
         inner = [p for p in _GRID if 2.0 / n <= p <= 1.0 - 2.0 / n] or [0.25, 0.5, 0.75]
         values = list(np.quantile(x, inner))
@@ -368,7 +368,7 @@ def quantile_interval(x: Floats, p: float) -> tuple[float, float] | None:
 
 
 def _held_out(n: int) -> Flags:
-    """Return which quarter of a sample is held out; the random choice is the same in every call."""
+    """Return flags of the quarter of a sample that is held out. The random choice is the same in every call."""
     held = np.zeros(n, np.bool_)
     held[np.random.default_rng(13).permutation(n)[: max(n // 4, 1)]] = True
     return held
@@ -381,7 +381,7 @@ def _unsized(sample: Sample, growth: float) -> Floats:
 
 
 def _growth(sample: Sample) -> tuple[float, bool]:
-    """Return the increase of the median per MiB, as a fraction, and whether the sizes differ enough to fit this increase."""
+    """Return the increase of the median per MiB, as a fraction of the median, and whether the sizes differ enough to fit it."""
     sizes = sample.sizes_bytes
     if sizes is None or float(sizes.max()) <= 1.5 * float(sizes.min()) + 1024.0:
         return 0.0, False
@@ -397,7 +397,7 @@ def _growth(sample: Sample) -> tuple[float, bool]:
 
 
 def _missed(family: Family, x: Floats) -> str:
-    """Return the percentiles at which the distribution lies more than 3% (p99: 10%) outside the confidence interval."""
+    """Return the percentiles at which the distribution is more than 3% (p99: 10%) outside of the confidence interval."""
     missed = []
     for p, value in zip(_CHECKED, family.quantile(_CHECKED), strict=True):
         interval = quantile_interval(x, float(p))

@@ -26,7 +26,7 @@ from endive.input_files import UnreadableError, check_rows, in_short, read_conte
 from endive.storage import OBJECT_KINDS
 
 UNITS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
-"""Units of latencies, in milliseconds."""
+"""Units of latencies, with their lengths in milliseconds."""
 _UNIT_NAMES = {
     **dict.fromkeys(("ns", "nanos", "nanoseconds"), "ns"),
     **dict.fromkeys(("us", "µs", "micros", "microseconds"), "us"),
@@ -57,7 +57,7 @@ class Columns:
 
 
 def read_rows(path: Path) -> pa.Table:
-    """Read a table from a CSV, Parquet or JSON lines file; text files may be compressed with gzip.
+    """Read a table from a CSV, Parquet or JSON lines file. Text files can be compressed with gzip.
 
     Raises:
         InputError: If the file cannot be read.
@@ -96,7 +96,7 @@ def find_columns(names: Sequence[str], where: str, given: Mapping[str, str | Non
     Args:
         names: Columns of the file.
         where: File, for error messages.
-        given: Columns and unit that the user has set; the keys are ``operation``, ``latency``, ``size``, ``status`` and ``unit``.
+        given: Columns and unit that the user has set, by the keys ``operation``, ``latency``, ``size``, ``status`` and ``unit``.
 
     Raises:
         InputError: If the latency column or its unit is not found.
@@ -126,13 +126,13 @@ def find_columns(names: Sequence[str], where: str, given: Mapping[str, str | Non
 
 
 def unit_of(name: str) -> str | None:
-    """Return the unit in the name of a column, such as ``ms`` for ``latency_ms``; None without a unit."""
+    """Return the unit in the name of a column, such as ``ms`` for ``latency_ms``, or None."""
     words = _words(name)
     return _UNIT_NAMES.get(words[-1]) if words else None
 
 
 def _latency_column(names: Sequence[str]) -> str | None:
-    """Return the column with the name of a latency; a name with a unit takes precedence."""
+    """Return the column whose name denotes a latency. A name with a unit takes precedence."""
     like = [name for stem in _LATENCY for name in names if stem in "_".join(_words(name)) and "stamp" not in name.lower()]
     with_unit = [name for name in like if unit_of(name)]
     bare_unit = [name for name in names if name.lower() in ("ms", "us", "ns", "millis", "micros")]
@@ -151,10 +151,10 @@ def _words(name: str) -> list[str]:
 
 
 def numbers(table: pa.Table, column: str, where: str) -> list[float | None]:
-    """Return the values of a column as numbers, or None for empty cells.
+    """Return the values of a column as numbers, with None for empty cells.
 
     Raises:
-        InputError: If a cell contains other text; the message contains its row.
+        InputError: If a cell contains other text. The message contains the row of the cell.
     """
     values: list[Any] = table.column(column).to_pylist()
     made: list[float | None] = []
@@ -194,7 +194,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Measurements:
-    """Latencies in a set of files, by operation; ``notes`` lists inferred columns and ignored rows."""
+    """Latencies in a set of files, by operation. ``notes`` lists inferred columns and ignored rows."""
 
     samples: tuple[Sample, ...]
     notes: tuple[str, ...]
@@ -211,9 +211,10 @@ def read_measurements(
 
     Args:
         paths: Files of measurements.
-        columns: Names of the columns ``operation``, ``latency``, ``size`` and ``status``, and the ``unit``; None infers a column.
-        operation: Operation of all rows; None if a column contains the operation.
-        renamed: Operation of the simulator for names in the files.
+        columns: Names of the columns ``operation``, ``latency``, ``size`` and ``status``, and the ``unit``. A value of None is
+            inferred.
+        operation: Operation of all rows, or None if a column contains it.
+        renamed: Operations of the simulator, by the names that the files use.
 
     Raises:
         InputError: If a file cannot be read, or contains no latencies.
@@ -248,7 +249,7 @@ def _collect(
     operation: str | None,
     renamed: Mapping[str, str],
 ) -> int:
-    """Add the rows of a file to the latencies by operation; return the number of ignored rows."""
+    """Add the rows of a file to the latencies by operation, and return the number of ignored rows."""
     latencies = numbers(table, columns.latency, where)
     sizes = numbers(table, columns.size, where) if columns.size else [None] * table.num_rows
     names, statuses = _texts(table, columns.operation), _texts(table, columns.status)
@@ -264,7 +265,7 @@ def _collect(
             known[name] = operation_of(name, where, renamed)
         kind = _with_status(known[name], statuses[row])
         size = sizes[row]
-        sized = size is None or 0.0 <= size <= _MOST_OBJECT_BYTES  # false for NaN, as is the next condition
+        sized = size is None or 0.0 <= size <= _MOST_OBJECT_BYTES  # False for NaN, like the next condition
         if kind is None or not sized or latency is None or not 0.0 < latency * UNITS[columns.unit] <= MOST_MS:
             dropped += 1
             continue
@@ -277,7 +278,7 @@ def _texts(table: pa.Table, column: str | None) -> list[str]:
 
 
 def _with_status(operation: str, status: str) -> str | None:
-    """Return the measured operation; a rejected conditional write is an operation of its own, and a failed request is None."""
+    """Return the measured operation, which is separate for rejected conditional writes, or None for a failed request."""
     word = status.strip().lower()
     if any(mark in word for mark in _REFUSED):
         return _FAILED.get(operation, operation if operation in _FAILED.values() else None)
@@ -321,7 +322,7 @@ class CommitReport:
 
 
 def read_reports(path: Path) -> tuple[CommitReport, ...]:
-    """Read the commit reports in a file of JSON lines; reports of other kinds are ignored.
+    """Read the commit reports in a file of JSON lines. Other kinds of reports are ignored.
 
     Raises:
         InputError: If the file cannot be read, or contains no commit report.

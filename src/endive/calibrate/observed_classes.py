@@ -1,6 +1,6 @@
-"""Group the commits of a table's history into workload classes, and make assumptions about facts that the history lacks.
+"""Group the commits in a table's history into workload classes, and make assumptions about facts that the history lacks.
 
-Commits of a class have the same operation, engine and application, and add similar numbers of files.
+The commits of a class have the same operation, engine and application, and add similar numbers of files.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from endive.workload.arrivals import CLOSED_LOOP, INTER_ARRIVAL, PERIODIC_JOB
 _LEAST = 8
 """Minimum number of commits of a workload class."""
 _GAP = 8.0
-"""Minimum ratio between the numbers of files that large and small commits add."""
+"""Minimum ratio between the numbers of files added by large and small commits."""
 _MOST_FAILED = 0.97
 """Maximum assumed fraction of failed operations."""
 _JAVA_ENGINES = ("spark", "flink", "trino", "hive", "presto", "dremio", "impala", "kafka")
@@ -43,7 +43,7 @@ _JAVA_ENGINES = ("spark", "flink", "trino", "hive", "presto", "dremio", "impala"
 
 @dataclass(frozen=True)
 class ObservedClass:
-    """Workload class of a table's history: its commits, its arrivals, and the operation that represents them in the model."""
+    """Workload class in a table's history: its commits, their arrivals, and the operation that represents them in the model."""
 
     name: str
     operation: str
@@ -54,22 +54,22 @@ class ObservedClass:
     delete_files: str | None = None
     """Kind of delete files of a row delta."""
     guessed: str = ""
-    """Remark for users if the operation is uncertain; otherwise empty."""
+    """Remark for users if the operation is uncertain, otherwise empty."""
     loop: Loop | None = None
     """Closed loop of the writers; None without evidence of a closed loop."""
     client: str = ICEBERG.name
     """Commit path of the client library."""
     isolation: str | None = None
-    """Isolation level, if the engine determines it; otherwise None."""
+    """Isolation level if the engine determines it, otherwise None."""
 
     @property
     def validates(self) -> bool:
-        """True if the operation checks concurrent commits for conflicts."""
+        """True if the operation validates against concurrent commits."""
         return self.operation in VALIDATING and self.isolation != "none"
 
 
 def client_of(history: History) -> tuple[str, str]:
-    """Return the commit path of the clients that wrote a table, and the reason for this choice."""
+    """Return the commit path of the clients that wrote a table, and the reason for choosing it."""
     if history.client is not None:
         makers = Counter(commit.engine for commit in history.commits)
         named = ", ".join(f"{maker} ({count:,} commits)" for maker, count in makers.most_common(5))
@@ -93,9 +93,9 @@ def client_of(history: History) -> tuple[str, str]:
 
 
 def _nameless(history: History) -> set[int]:
-    """Return the snapshots whose summaries do not name a library, although an earlier summary does.
+    """Return the snapshots whose summaries name no library although an earlier summary names one.
 
-    Summaries before the first name do not count, because old releases of Iceberg's Java library write no name.
+    Summaries before the first with a name are ignored, because old releases of Iceberg's Java library write no name.
     """
     named = [commit.timestamp_ms for commit in history.commits if _names_java(commit)]
     since = min(named, default=math.inf)
@@ -122,7 +122,8 @@ def observe_classes(
         start_ms: Time that corresponds to time 0 of the simulation.
         client: Commit path of the client that wrote the table.
         reports: Commit reports of the table.
-        split_clients: Put commits whose summaries name no library into classes of PyIceberg, if other summaries name a library.
+        split_clients: Whether to attribute commits without a library in their summary to PyIceberg if other summaries name a
+            library.
     """
     known = {report.snapshot_id: report for report in reports}
     retries = history.properties.get("commit.retry.num-retries", "")
@@ -146,7 +147,7 @@ def observe_classes(
 
 
 def _durations_ms(commits: Sequence[Commit], reports: Sequence[CommitReport]) -> Floats | None:
-    """Return the duration of each commit, or the median duration for a commit without a report.
+    """Return the duration of each commit. A commit without a report gets the median duration.
 
     Return None if more than half of the commits have no report.
     """
@@ -166,7 +167,7 @@ def _by_application(commits: list[Commit]) -> list[tuple[str, list[Commit]]]:
 
 
 def _by_added_files(commits: list[Commit]) -> list[tuple[str, list[Commit]]]:
-    """Split commits into small and large ones, if a wide gap separates the numbers of added files."""
+    """Split commits into small and large ones if a wide gap separates the numbers of files that they add."""
     added = [commit.count("added-data-files", "added-delete-files") or 0 for commit in commits]
     ordered = np.sort(np.maximum(np.array(added, np.float64), 1.0))
     if len(ordered) < 2 * _LEAST:
@@ -214,9 +215,9 @@ def _observed(
 def estimate_failing_share(attempts: Sequence[int], most: int) -> float:
     """Estimate the fraction of operations that fail after ``most`` attempts, from the attempts of successful operations.
 
-    Each attempt is assumed to fail with the same probability, so the attempts of successful operations have a truncated geometric
-    distribution. The result is the posterior mean for a uniform prior of this probability. With a dozen reports of many attempts,
-    it is therefore well below 1.
+    Each attempt is assumed to fail with the same probability, so the number of attempts of successful operations has a truncated
+    geometric distribution. The result is the posterior mean for a uniform prior of this probability. It is therefore well below 1
+    if there are only a dozen reports with many attempts.
     """
     if not attempts:
         return 0.0
@@ -228,7 +229,7 @@ def estimate_failing_share(attempts: Sequence[int], most: int) -> float:
 
 
 def _is_streaming_upsert(commits: Sequence[Commit], deletes: str | None) -> bool:
-    """Return whether streaming sinks (Flink, Kafka Connect) made these row deltas; they do not validate concurrent commits.
+    """Return whether streaming sinks (Flink, Kafka Connect), which do not validate, made these row deltas.
 
     Only streaming sinks write equality deletes.
     """
@@ -274,7 +275,7 @@ STORE_SCALE = "store_scale"
 
 @dataclass(frozen=True)
 class Assumption:
-    """Assumption about a fact that the history lacks, with the configuration keys at the lower and upper end of its range."""
+    """Assumption about a fact that the history lacks, with the values of configuration keys at both ends of its range."""
 
     about: str
     assumed: str
@@ -329,7 +330,7 @@ def _failures(tree: Tree, classes: Sequence[ObservedClass], reports: Sequence[Co
         most = min(max(2.0 * failed, 0.05), _MOST_FAILED) if own else 0.2
         if own:
             texts.append(f"{100 * failed:.2g}% of the {cls.name} operations fail, estimated from the attempts in the reports")
-        if CLOSED_LOOP.key in section and cls.loop is not None:  # the rate of a loop includes failed operations
+        if CLOSED_LOOP.key in section and cls.loop is not None:  # the rate of a closed loop includes failed operations
             high[f"workload.{cls.name}.{CLOSED_LOOP.key}"] = cls.loop.keys(per_s_factor=(1.0 - failed) / (1.0 - most))
             continue
         for share, into in ((0.0, low), (most, high)):
@@ -342,7 +343,7 @@ def _failures(tree: Tree, classes: Sequence[ObservedClass], reports: Sequence[Co
 
 
 def _reports_by_class(classes: Sequence[ObservedClass], reports: Sequence[CommitReport]) -> dict[str, list[CommitReport]]:
-    """Group commit reports by the workload class of their snapshot, or of their operation if the snapshot has expired."""
+    """Group commit reports by the workload class of their snapshot or, if the snapshot has expired, of their operation."""
     by_snapshot = {commit.snapshot_id: cls.name for cls in classes for commit in cls.commits}
     by_operation = {commit.operation: cls.name for cls in classes for commit in cls.commits[:1]}
     found: dict[str, list[CommitReport]] = {}
@@ -406,7 +407,7 @@ def _runtimes(tree: Tree, classes: Sequence[ObservedClass]) -> Iterator[Assumpti
         interval_ms = 1e3 / max(cls.process.per_s, 1e-9)
         base = min(60_000.0, 0.2 * interval_ms)
         section["runtime"] = {"distribution": "fixed", "value": float(f"{base:.4g}")}
-        if PERIODIC_JOB.key in section:  # the job starts one job duration before its commit
+        if PERIODIC_JOB.key in section:  # the job starts one runtime before its commit
             periodic = section[PERIODIC_JOB.key]
             periodic["phase_ms"] = round((periodic["phase_ms"] - base) % periodic["interval_ms"], 3)
         low[f"workload.{cls.name}.runtime.value"] = 0.0
@@ -417,7 +418,7 @@ def _runtimes(tree: Tree, classes: Sequence[ObservedClass]) -> Iterator[Assumpti
 
 
 def _split_think(section: Tree, cls: ObservedClass, low: Tree, high: Tree) -> None:
-    """Assume that the job takes a fifth of the time between commits of a closed-loop writer (range: 0 to all)."""
+    """Assume that the job takes a fifth of the time between commits of a closed-loop writer (range: 0 to the whole time)."""
     assert cls.loop is not None
     free_ms = cls.loop.think_ms(cls.loop.clients)
     for share, into in ((0.0, low), (1.0, high)):

@@ -1,7 +1,7 @@
 """Measure the latencies of an object store or a catalog with the requests of commits.
 
-A probe writes objects under a unique name and removes them at its end, also after an error or Ctrl-C. It records each name before
-it writes the object. obstore and PyIceberg read the credentials from the environment; the probe never writes credentials.
+A probe writes objects with unique names and removes them at its end, also after an error or Ctrl-C. It records each name before it
+writes the object. obstore and PyIceberg read the credentials from the environment. The probe never writes credentials.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from endive.calibrate import InputError
 from endive.calibrate.measurements import Sample
 
 SIZES_BYTES = (4_096, 65_536, 1_048_576)
-"""Sizes of a manifest, of a manifest list or small table metadata, and of the metadata of a table with many snapshots."""
+"""Sizes of a manifest, of a manifest list or small table metadata, and of the table metadata with many snapshots."""
 _PREFIX = "endive-probe-"
 _MEANINGS = {
     "the credentials have expired": "expiredtoken|token has expired|credentials have expired",
@@ -36,7 +36,7 @@ _MEANINGS = {
     "no credentials were found in the environment": r"metadata service|credential provider|missing credentials|169\.254",
     "no response from the endpoint": "connection refused|connecterror|failed to resolve|name or service not known",
 }
-"""Explanation of library errors by pattern; the first match is printed."""
+"""Explanations of library errors, each with a pattern. The first match is printed."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Measurement:
 
 @dataclass
 class Probe:
-    """Measurements of an object store or a catalog; ``stopped`` is the reason if the time limit ended the probe."""
+    """Measurements of an object store or a catalog. ``stopped`` is the reason if the time limit ended the probe."""
 
     measurements: list[Measurement] = field(default_factory=list)
     stopped: str = ""
@@ -64,12 +64,12 @@ class Probe:
         return response
 
     def time_rejection(self, size_bytes: int, request: Callable[[], Any], refusal: type[Exception], otherwise: str) -> None:
-        """Send a conditional request that must fail, and record its latency.
+        """Send a conditional request that must be rejected, and record its latency.
 
         Args:
             size_bytes: Size of the object.
             request: Function that sends the request.
-            refusal: Exception that the library raises if the request fails as expected.
+            refusal: Exception that the library raises if the request is rejected as expected.
             otherwise: Error message if the request succeeds.
 
         Raises:
@@ -100,7 +100,7 @@ class Target(ABC):
 
     @abstractmethod
     def plan(self, count: int) -> list[str]:
-        """Describe the requests of a probe with ``count`` rounds, for the confirmation by the user."""
+        """Describe the requests of a probe with ``count`` rounds, so that the user can confirm them."""
 
     @abstractmethod
     def prepare(self) -> None:
@@ -112,7 +112,7 @@ class Target(ABC):
 
     @abstractmethod
     def clean(self) -> list[str]:
-        """Remove everything that the probe has created; return the names of what could not be removed."""
+        """Remove everything that the probe has created, and return the names of what could not be removed."""
 
 
 def run_probe(target: Target, count: int, seconds: float, clock: Callable[[], float] = time.perf_counter) -> Probe:
@@ -156,7 +156,7 @@ def _cleaned(target: Target) -> Iterator[None]:
 
 
 def explained(error: BaseException) -> str:
-    """Return the meaning of a library's exception in a sentence without credentials."""
+    """Return a sentence that explains a library's exception, without credentials."""
     kind = type(error).__name__
     text = without_secrets(str(error).strip().splitlines()[0] if str(error).strip() else kind)[:300]
     lowered = f"{kind} {error}".lower()
@@ -215,7 +215,7 @@ class StoreTarget(Target):
         return self._store.get(key).bytes()
 
     def _swap(self, probe: Probe) -> None:
-        """Replace an object on condition of its ETag, then send a second write with the outdated ETag."""
+        """Replace an object on condition that its ETag is unchanged, then send a second write with the outdated ETag."""
         from obstore.exceptions import PreconditionError
 
         put = partial(self._store.put, f"{self._folder}/pointer", mode={"e_tag": self._pointer["e_tag"]})
@@ -242,7 +242,7 @@ class StoreTarget(Target):
         return key
 
     def clean(self) -> list[str]:
-        """Delete all test objects; return the keys of the objects that could not be deleted."""
+        """Delete all test objects, and return the keys of the objects that could not be deleted."""
         left = []
         for key in self._made:
             try:
@@ -278,7 +278,7 @@ def _open_store(url: str) -> Any:
 
 
 class CatalogTarget(Target):
-    """Iceberg catalog, which the probe accesses with PyIceberg by loads of and commits to a temporary table."""
+    """Iceberg catalog, in which the probe loads and changes a temporary table with PyIceberg."""
 
     def __init__(self, name: str) -> None:
         self.name = f"catalog {name!r}"
@@ -324,7 +324,7 @@ class CatalogTarget(Target):
         )
 
     def clean(self) -> list[str]:
-        """Drop the table, its metadata files and the namespace; return the names of what could not be dropped."""
+        """Drop the table, its metadata files and the namespace, and return the names of what could not be dropped."""
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
         left = []
@@ -369,7 +369,7 @@ def _open_catalog(name: str) -> Any:
 
 
 def open_target(target: str) -> Target:
-    """Return the object store of a URL or directory, or the catalog with this name in PyIceberg's configuration."""
+    """Return the object store at a URL or directory, or the catalog with this name in PyIceberg's configuration."""
     if "://" in target or "/" in target or Path(target).exists():
         return StoreTarget(target)
     return CatalogTarget(target)

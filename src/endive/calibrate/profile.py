@@ -1,4 +1,4 @@
-"""Write a latency profile with comments on the source and the uncertainty of each number."""
+"""Write a latency profile, with comments on the source and the uncertainty of each number."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from endive.storage import QuantileDistribution, StorageProfile
 from endive.storage.profiles import parse_profile
 
 _STAND_INS = {"read": ("write", "cas", "append"), "write": ("read", "cas", "append"), "cas": ("write", "read")}
-"""Operations that a profile needs, and their substitutes if not measured."""
+"""Operations that a profile needs, each with its substitutes if it was not measured."""
 _ATTRIBUTES: dict[type[QuantileDistribution], dict[str, str]] = {
     storage.SizeBasedLatency: {"base_ms": "base_latency_ms", "per_mib_ms": "latency_per_mib_ms", "sigma": "sigma"},
     storage.NormalLatency: {"mean_ms": "mean_ms", "stddev_ms": "stddev_ms"},
@@ -28,7 +28,7 @@ _ATTRIBUTES: dict[type[QuantileDistribution], dict[str, str]] = {
     storage.MixtureLatency: {"median_ms": "first_median_ms", "sigma": "first_sigma"}
     | {name: name for name in ("second_median_ms", "second_sigma", "second_share")},
 }
-"""Attributes for the keys of a distribution in a latency profile, by type of distribution."""
+"""Attributes that correspond to the keys of a distribution in a latency profile, by type of distribution."""
 
 
 def describe(fit: Fit) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def assumptions(measured: Sequence[str], base: StorageProfile | None) -> dict[st
 
 
 def _find_stand_in(name: str, measured: Sequence[str], base: StorageProfile | None) -> str:
-    """Return the measured operation whose latency replaces a missing one; empty if the base profile replaces it."""
+    """Return the measured operation whose latency replaces a missing one; empty if the latency of the base profile does."""
     of_one_kind = next((each for each in measured if each.startswith(f"{name}.")), "")
     if of_one_kind or base is not None:
         return of_one_kind

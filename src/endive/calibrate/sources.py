@@ -79,7 +79,7 @@ def read_bytes(location: str) -> bytes:
 
 
 def _open(location: str) -> tuple[Any, str]:
-    """Return the file system of a path or URL, and the path in it; None for a file system that cannot be opened."""
+    """Return the file system of a path or URL (None if it cannot be opened), and the path within that file system."""
     try:
         return open_filesystem(location)
     except (OSError, pa.ArrowException, ValueError):
@@ -87,7 +87,7 @@ def _open(location: str) -> tuple[Any, str]:
 
 
 def open_filesystem(location: str) -> tuple[Any, str]:
-    """Return the file system of a path or URL, and the path in it."""
+    """Return the file system of a path or URL, and the path within that file system."""
     location = _spelled(location)
     if "://" in location:
         return pa.fs.FileSystem.from_uri(location)  # type: ignore[no-any-return]
@@ -95,7 +95,7 @@ def open_filesystem(location: str) -> tuple[Any, str]:
 
 
 def _spelled(location: str) -> str:
-    """Return a URL with the schemes of PyArrow in place of Hadoop's ``s3a://``, ``s3n://`` and ``file:/``."""
+    """Return a URL with PyArrow's schemes instead of Hadoop's ``s3a://``, ``s3n://`` and ``file:/``."""
     scheme, separator, rest = location.partition("://")
     if separator and scheme in ("s3a", "s3n"):
         return f"s3://{rest}"
@@ -120,8 +120,8 @@ def _first_line(error: BaseException) -> str:
 def _with_manifests(history: History, metadata: str) -> History:
     """Add the numbers and sizes of manifests from the current manifest list, if it can be read.
 
-    A manifest list in another object store than the metadata file is not read, because an untrusted file must not determine which
-    servers are contacted.
+    A manifest list in a different object store from the metadata file is not read, because an untrusted file must not determine
+    which servers are contacted.
     """
     if history.manifest_list is None:
         return history
@@ -144,7 +144,7 @@ def _with_manifests(history: History, metadata: str) -> History:
             manifest_list_bytes=size,
             partitions=len({values for each in manifests if (values := _only_partition(each))}) or None,
         )
-    except Exception:  # an unreadable list leaves a number unknown, which the import reports
+    except Exception:  # if the list is unreadable, the numbers are unknown, which the import reports
         return history
     return replace(history, state=state)
 
@@ -158,7 +158,7 @@ def _manifests(location: str) -> list[ManifestFile]:
 
 
 def _only_partition(manifest: ManifestFile) -> tuple[bytes | None, ...]:
-    """Return the partition values of a manifest that contains a single partition; empty for other manifests."""
+    """Return the partition values of a manifest that contains a single partition, or an empty tuple for other manifests."""
     fields = manifest.partitions or []
     one = all(field.lower_bound == field.upper_bound for field in fields)
     return tuple(field.lower_bound for field in fields) if one else ()
@@ -183,7 +183,7 @@ def _from_catalog(table: str, catalog: str | None) -> History:
 
 
 def catalog_properties(name: str | None) -> dict[str, Any]:
-    """Return the current properties of a catalog in PyIceberg's configuration, which the library reads only at its import."""
+    """Return the current properties of a catalog in PyIceberg's configuration, which PyIceberg itself reads only on import."""
     from pyiceberg.utils.config import Config
 
     config = Config()
@@ -315,7 +315,7 @@ def _log_directory(filesystem: pa.fs.FileSystem, path: str) -> str | None:
 def _list_log(
     filesystem: pa.fs.FileSystem, directory: str, source: str
 ) -> tuple[dict[int, pa.fs.FileInfo], dict[int, pa.fs.FileInfo]]:
-    """Return the entries of a Delta log since its last gap, and its checkpoints, by version."""
+    """Return the entries of a Delta log after its last gap, and the checkpoints, by version."""
     entries: dict[int, pa.fs.FileInfo] = {}
     checkpoints: dict[int, pa.fs.FileInfo] = {}
     for info in filesystem.get_file_info(pa.fs.FileSelector(directory)):
@@ -330,7 +330,7 @@ def _list_log(
 
 
 def _files_before(filesystem: pa.fs.FileSystem, checkpoints: Mapping[int, pa.fs.FileInfo], first: int) -> int | None:
-    """Return the number of data files before a version, from the previous checkpoint; None without a checkpoint."""
+    """Return the number of data files before a version according to the previous checkpoint; None without a checkpoint."""
     info = checkpoints.get(first - 1)
     if info is None:
         return None
@@ -368,7 +368,7 @@ def _all(actions: Iterable[Action], kind: str) -> list[Action]:
 
 
 def _info(actions: Iterable[Action]) -> Action:
-    """Return the ``commitInfo`` action of a log entry; empty if there is none."""
+    """Return the ``commitInfo`` action of a log entry, or an empty one."""
     return next(iter(_all(actions, "commitInfo")), {})
 
 
@@ -408,7 +408,7 @@ def _commit(version: int, time_ms: int, actions: list[Action], files: int | None
 
 
 def _engine(info: str) -> str:
-    """Return the name of a writer in its ``engineInfo``, without the version."""
+    """Return the name of a writer from its ``engineInfo``, without the version."""
     known = (name for name in (DELTA_RS, "spark") if name in info.lower())
     return next(known, re.split(r"[/:\s]", info.strip())[0][:24].lower() or "unknown")
 

@@ -1,4 +1,4 @@
-"""Parse the ``metadata.json`` of an Iceberg table (format versions 1 to 3) to a history: commits, properties and sizes."""
+"""Parse the ``metadata.json`` of an Iceberg table (format versions 1 to 3) into a history: commits, properties and sizes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Commit:
     summary: Mapping[str, str] = field(default_factory=dict)
 
     def count(self, *keys: str) -> int | None:
-        """Return the first number under one of these keys of the snapshot summary; None without a number."""
+        """Return the value of the first of these keys in the snapshot summary that is a number, or None."""
         for key in keys:
             text = self.summary.get(key)
             if text is not None and text.strip().isascii() and text.strip().isdigit() and len(text) < 16:
@@ -61,7 +61,7 @@ class TableState:
     metadata_bytes_per_snapshot: int | None = None
     data_files: int | None = None
     partitions: int | None = None
-    """Number of partitions with a separate manifest, from the bounds in the manifest list. The number is a lower bound."""
+    """Number of partitions that have a separate manifest, from the bounds in the manifest list. It is a lower bound."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class History:
     """History of a table, with the oldest commit first.
 
     ``other_changes_ms`` are the times of metadata changes that create no snapshot, such as snapshot expiry or new properties.
-    ``notes`` describes how the import reads the source, for users.
+    ``notes`` tells users how the import reads the source.
     """
 
     source: str
@@ -108,7 +108,7 @@ class History:
 
 
 def moment(timestamp_ms: float) -> str:
-    """Format a timestamp in UTC; a timestamp beyond the calendar is formatted in milliseconds."""
+    """Format a timestamp in UTC, or in milliseconds if it is outside of the calendar."""
     try:
         return datetime.fromtimestamp(timestamp_ms / 1000.0, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (OverflowError, OSError, ValueError):
@@ -252,7 +252,7 @@ def _changes_without_snapshot(commits: list[Commit], updates: list[int]) -> tupl
 
 
 def _lacks_snapshots(document: Mapping[str, Any], snapshots: list[Mapping[str, Any]]) -> bool:
-    """Return whether snapshots have expired, because sequence numbers or (in version 1) parent snapshots are missing."""
+    """Return whether snapshots have expired, which missing sequence numbers or (in version 1) missing parent snapshots indicate."""
     numbers = {number for item in snapshots if isinstance(number := item.get("sequence-number"), int) and number > 0}
     if numbers:
         last = document.get("last-sequence-number")

@@ -32,7 +32,7 @@ _PROPERTIES: dict[str, tuple[str, type, float, float]] = {
     "commit.manifest.target-size-bytes": ("table", int, 1, 1e12),
     "commit.manifest-merge.enabled": ("table", bool, 0, 1),
 }
-"""Table properties that the configuration accepts under the same names, with section, type, minimum and maximum."""
+"""Table properties that configurations accept under the same names, with section, type, minimum and maximum."""
 _ISOLATION = ("write.merge.isolation-level", "write.update.isolation-level", "write.delete.isolation-level")
 
 
@@ -67,8 +67,8 @@ def import_history(
     Args:
         history: History of the table.
         reports: Commit reports of the table.
-        provider: Object store of the table; None assumes S3.
-        client: Client that wrote the table; None derives the client from snapshot summaries.
+        provider: Object store of the table. If None, S3 is assumed.
+        client: Client that wrote the table. If None, the client is derived from snapshot summaries.
 
     Raises:
         InputError: If the history has too few commits to estimate a rate.
@@ -131,7 +131,7 @@ def _section(cls: ObservedClass, path: str, duration_ms: float) -> Tree:
 
 
 def _every_day(hourly: Sequence[float], duration_ms: float) -> list[Tree]:
-    """Return an arrival schedule that repeats the rates of 24 hours every day."""
+    """Return an arrival schedule that repeats the 24 hourly rates every day."""
     hours = math.ceil(duration_ms / 3_600_000.0)
     return [{"from": hour * 3_600_000.0, "rate": hourly[hour % 24]} for hour in range(hours)]
 
@@ -182,7 +182,7 @@ def _add_expiry(tree: Tree, history: History, start: int, assumptions: list[Assu
 
 
 def _add_properties(tree: Tree, history: History, classes: Sequence[ObservedClass]) -> None:
-    """Copy the table properties that the configuration accepts; properties with invalid values are ignored."""
+    """Copy the table properties that the configuration accepts, except those with invalid values."""
     for name, (section, kind, least, most) in _PROPERTIES.items():
         value = _value(history.properties.get(name, ""), kind)
         if value is not None and least <= value <= most:
@@ -232,7 +232,7 @@ def _comment(text: str) -> str:
 
 
 def _dumped(section: str, content: dict[str, Any]) -> str:
-    """Return a section as TOML; names of Iceberg's table properties stay dotted keys."""
+    """Return a section as TOML. Names of Iceberg's table properties remain dotted keys."""
     plain = {key: value for key, value in content.items() if "." not in key}
     dotted = [f"{key} = {json.dumps(value)}" for key, value in content.items() if "." in key]
     flat = [f"{key} = {_inline(value)}" for key, value in plain.items()]
@@ -262,8 +262,9 @@ def assumptions_text(imported: Imported) -> str:
 def make_trace(imported: Imported, out: Path, reports: Sequence[CommitReport] = ()) -> tuple[Imported, dict[Path, str]]:
     """Create a configuration that replays the history of a table, and the content of its trace files.
 
-    The trace contains the submission of each transaction: the time of its commit, minus the duration of the commit in its report,
-    minus the job duration of its class. Commits without a report have the median duration of all reports, or 0 without reports.
+    The trace contains the submission time of each transaction: the time of its commit, minus the duration of the commit in its
+    report, minus the runtime of its class. A commit without a report is assumed to have the median duration of all reports, or 0 if
+    there are no reports.
     """
     took = {report.snapshot_id: report.duration_ms for report in reports}
     usual = float(np.median(list(took.values()))) if took else 0.0

@@ -1,5 +1,5 @@
-"""Lab: an object store and a REST catalog on the loopback interface, with the latencies and failures of a configuration."""
+"""Serve an object store and a REST catalog on the loopback interface, with the latencies and failures of a configuration."""
 
 
 class LabError(Exception):
-    """Raised if the lab cannot start or cannot observe a command; the message contains the reason and the remedy."""
+    """Raised if the lab cannot start or cannot observe a command. The message states the reason and the remedy."""

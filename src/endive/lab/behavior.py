@@ -70,7 +70,7 @@ class Behavior:
     """Latencies and failures of the object store and of the catalog.
 
     Attributes:
-        provider: Object store of the configuration; None for no latency.
+        provider: Object store of the configuration; None for an object store without latency.
         service: Queue and service times of the catalog.
         catalog: Object store of the catalog file; None if the catalog is a service.
         linearization: Linearization point of a request, as a fraction of its latency.
@@ -117,7 +117,7 @@ class Draws:
         return self._fate(latency_ms, latency_ms, is_commit=False)
 
     def conditional_write(self, key: str, size_bytes: int) -> Fate:
-        """Draw the latencies and failures of a conditional write: those of compare-and-swap if the store supports it."""
+        """Draw the latencies and failures of a conditional write, which are those of compare-and-swap if the store supports it."""
         if self._store is None:
             return self._fate(0.0, 0.0, is_commit=True)
         if not self._store.supports_cas:
@@ -127,7 +127,7 @@ class Draws:
         return self._fate(drawn.success_ms, drawn.failure_ms, is_commit=True)
 
     def metadata_write_ms(self, size_bytes: int) -> float:
-        """Draw the time in which the catalog server writes a metadata file."""
+        """Draw the time that the catalog server takes to write a metadata file."""
         return 0.0 if self._store is None else self._store.write_ms(TABLE_METADATA, size_bytes)
 
     def network_ms(self) -> float:
@@ -140,7 +140,7 @@ class Draws:
         return self._file.read_ms(CATALOG, 0) if self._file is not None else self._behavior.service.load.at(u)
 
     def commit_ms(self) -> tuple[float, float]:
-        """Draw the service times of a commit request: if the commit succeeds, and if it loses the race."""
+        """Draw the service times of a commit request if it succeeds and if it loses the race."""
         u = self._service.random_sample()
         if self._file is not None:
             drawn = self._file.cas_ms(CATALOG, 0, 0)

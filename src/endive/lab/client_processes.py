@@ -1,6 +1,6 @@
 """Run the command of a lab, and find the client process of each connection.
 
-Linux's socket table contains the processes of connections. On other systems, each connection counts as a client.
+On Linux, the socket table determines the process of a connection. On other systems, each connection counts as a client.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from endive.lab.exchange import Connection
 _GRACE_S = 5.0
 _POLL_S = 0.02
 _SIGNAL_BASE = 128
-"""Number that shells add to the signal that ended a process, for its exit code."""
+"""Number that shells add to the number of the signal that ended a process to obtain its exit code."""
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def child_process(
 
 
 def end_child(child: subprocess.Popen[bytes]) -> None:
-    """Terminate a running process with its descendants, and kill those that do not end within 5 s."""
+    """Terminate a running process and its descendants, and kill those that do not end within 5 s."""
     if child.poll() is not None:
         return
     below = _descendants(child.pid)
@@ -63,7 +63,7 @@ def end_child(child: subprocess.Popen[bytes]) -> None:
 
 @dataclass(frozen=True)
 class _Process:
-    """Process id and start time, because the system reuses process ids."""
+    """Process, identified by id and start time, because the system reuses process ids."""
 
     number: int
     started: str
@@ -126,7 +126,7 @@ class ClientNames:
         self._thread.start()
 
     def connection_opened(self, connection: Connection) -> None:
-        """Find the client process of a new connection, in the separate thread unless the process has other connections."""
+        """Find the client process of a new connection among the known processes or, if it is not one of them, in the thread."""
         self._names[connection] = _port_name(connection)
         inode = _socket_inode(connection)
         if inode is None:
@@ -164,7 +164,7 @@ def _port_name(connection: Connection) -> str:
 
 
 def _owner(inode: str, processes: Iterable[int]) -> int | None:
-    """Return the process that has opened a socket; None if none of the processes has."""
+    """Return the process that has opened a socket, or None if it is not one of the given processes."""
     wanted = f"socket:[{inode}]"
     return next((process for process in processes if wanted in _open_files(process)), None)
 
@@ -177,7 +177,7 @@ def _open_files(process: int) -> Iterator[str]:
 
 
 def _socket_inode(connection: Connection) -> str | None:
-    """Return the inode of the client's socket of a connection; None if it is not in the socket table."""
+    """Return the inode of the client's socket of a connection, or None if the socket is not in the socket table."""
     ends = [f":{port:04X}" for port in connection]
     for table in _TABLES:
         with suppress(OSError):

@@ -28,12 +28,12 @@ _BODY_S = 60.0
 
 
 Connection = tuple[int, int]
-"""Ports of the client and of the server. A client may use the same port for connections to both servers."""
+"""Ports of the client and of the server. A client can use the same port for connections to both servers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """HTTP request with its body; header names are in lower case, and ``arrived_s`` is a time of the event loop."""
+    """HTTP request with its body. Header names are in lower case. ``arrived_s`` is a time of the event loop."""
 
     method: str
     path: str
@@ -66,9 +66,8 @@ class Event:
     """Operation, object or table, and outcome of a request, for the recording.
 
     ``outcome`` is ``ok``, ``conflict`` (409, 412), ``rejected`` (429 or 503, from the configuration), ``failed`` (403, from the
-    configuration), ``refused`` (another error of the client), ``error`` (500, an internal error of the lab) or ``lost`` (the lab
-    did not send the response, whatever its status is). ``change`` is the number of records and files that a commit adds and
-    deletes.
+    configuration), ``refused`` (any other client error), ``error`` (500, an internal error of the lab) or ``lost`` (the lab did not
+    send the response, regardless of its status). ``change`` is the number of records and files that a commit adds and deletes.
     """
 
     service: str
@@ -93,7 +92,7 @@ class Exchange:
 
 
 class Handler(Protocol):
-    """Server of the lab: the object store or the catalog.
+    """Interface of the servers of the lab, which are the object store and the catalog.
 
     ``service`` is the name of the server in the recording, and ``most_bytes`` the maximum size of a request body.
     """
@@ -106,7 +105,7 @@ class Handler(Protocol):
         ...
 
     def identify(self, request: Request) -> str | None:
-        """Return the name of the client that sent a request; None if its credentials are not valid."""
+        """Return the name of the client that sent a request, or None if its credentials are invalid."""
         ...
 
     def refusal(self, status: int, code: str, message: str) -> Reply:
@@ -144,7 +143,7 @@ class LabApp:
         handler = self._handlers[scope["server"][1]]
         request = _head(scope)
         client = handler.identify(request)
-        if client is None:  # before the body is read
+        if client is None:  # reject the request before its body is read
             await _send(handler.refusal(403, "InvalidAccessKeyId", "The access key or token is not valid in this lab."), send)
             return
         held = 0
@@ -177,7 +176,7 @@ class LabApp:
         self._record(request, exchange.event, asyncio.get_running_loop().time())
         if exchange.is_lost:
             self._close(request.connection)
-            await asyncio.sleep(0)  # the server notices that the connection is closed
+            await asyncio.sleep(0)  # lets the server notice that the connection is closed
         else:
             await _send(exchange.reply, send)
 
@@ -197,7 +196,7 @@ def _head(scope: Scope) -> Request:
 
 
 async def _body(receive: Receive, most_bytes: int, headers: Mapping[str, str], hold: Callable[[int], None]) -> bytes | None:
-    """Read the body of a request, and call ``hold`` with the size of each part; return None if the client disconnects."""
+    """Read the body of a request, and call ``hold`` with the size of each part. Return None if the client disconnects."""
     length = headers.get("content-length", "0")
     if not (length.isascii() and length.isdigit() and len(length) < 19):
         raise _BodyError(400, "InvalidRequest", "The content length is not a number.")
@@ -237,7 +236,7 @@ async def _send(reply: Reply, send: Send) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Intention:
-    """Request that the lab has received but not yet processed; ``is_commit`` is true for commit requests."""
+    """Request that the lab has received but not yet processed. ``is_commit`` is True for commit requests."""
 
     client: str
     service: str
@@ -255,7 +254,7 @@ async def pass_through(intention: Intention) -> None:
 
 
 def match_credential(given: str, known: Mapping[str, str]) -> str | None:
-    """Return the client of an access key or token, or None if it is unknown; the comparison takes constant time."""
+    """Return the client of an access key or token, or None if it is unknown. The comparison takes constant time."""
     found = [name for key, name in known.items() if hmac.compare_digest(given.encode(), key.encode())]
     return found[0] if found else None
 
@@ -276,7 +275,7 @@ _MOST_HEAD_BYTES = 64 * 1024
 
 @contextmanager
 def listen(port: int = 0) -> Iterator[socket.socket]:
-    """Open a listening socket on the loopback interface; port 0 is any free port.
+    """Open a listening socket on the loopback interface. Port 0 selects any free port.
 
     Raises:
         OSError: If the port is in use.

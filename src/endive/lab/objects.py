@@ -1,6 +1,7 @@
 """Store objects with versions, conditional writes, listings and multipart uploads, independently of HTTP.
 
-Objects are in memory or in files of a directory. In both cases, names that could lead outside of a directory are rejected.
+Objects are stored in memory or in files of a directory. In both cases, names that could refer to a file outside of the directory
+are rejected.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class StoreError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """Properties of an object. ``version`` is the number of writes to its name; ``content`` is None for a file."""
+    """Properties of an object. ``version`` is the number of writes to its name. ``content`` is None if the object is a file."""
 
     size: int
     etag: str
@@ -55,14 +56,14 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Condition of a write: the object must not exist (``if_none_match``), or must have an ETag (``if_match``)."""
+    """Condition of a write: the object must not exist (``if_none_match``) or must have a given ETag (``if_match``)."""
 
     if_none_match: Literal["*"] | None = None
     if_match: str | None = None
 
     @property
     def name(self) -> str:
-        """Name of the HTTP header of the condition; empty without a condition."""
+        """Name of the condition's HTTP header; empty without a condition."""
         return IF_NONE_MATCH if self.if_none_match is not None else IF_MATCH if self.if_match is not None else ""
 
     def __bool__(self) -> bool:
@@ -97,7 +98,7 @@ class ObjectStore:
     """Object store with buckets, in memory or in a directory.
 
     Args:
-        directory: Directory with a folder for each bucket; None stores objects in memory.
+        directory: Directory with a folder for each bucket; None to store objects in memory.
         most_bytes: Maximum total size of objects and unfinished uploads in memory.
 
     Raises:
@@ -141,7 +142,7 @@ class ObjectStore:
         return name in self._buckets
 
     def find(self, bucket: str, key: str) -> StoredObject | None:
-        """Return the properties of an object; None if it does not exist."""
+        """Return the properties of an object, or None if it does not exist."""
         return self._bucket(bucket).objects.get(key)
 
     def head(self, bucket: str, key: str) -> StoredObject:
@@ -165,7 +166,7 @@ class ObjectStore:
             return file.read((found.size if end is None else end) - start)
 
     def write(self, bucket: str, key: str, content: bytes, condition: Condition = Condition()) -> StoredObject:  # noqa: B008
-        """Write an object if its condition holds.
+        """Write an object if the condition holds.
 
         Raises:
             StoreError: If the condition does not hold, or the object cannot be written.
@@ -201,7 +202,7 @@ class ObjectStore:
             )
 
     def delete(self, bucket: str, key: str) -> bool:
-        """Delete an object; return whether the object existed."""
+        """Delete an object, and return whether it existed."""
         check_key(key)
         held = self._bucket(bucket)
         found = held.objects.pop(key, None)
@@ -215,7 +216,7 @@ class ObjectStore:
         return True
 
     def list(self, bucket: str, prefix: str = "", delimiter: str = "", after: str = "", most: int = 1000) -> Listing:
-        """Return a page of the objects whose names start with ``prefix`` and follow ``after``."""
+        """Return a page of the objects whose names start with ``prefix`` and sort after ``after``."""
         held = self._bucket(bucket)
         objects: list[tuple[str, StoredObject]] = []
         prefixes: list[str] = []
@@ -224,7 +225,7 @@ class ObjectStore:
         while place < len(held.names) and held.names[place].startswith(prefix):
             name = held.names[place]
             group = _common_prefix(name, prefix, delimiter)
-            if group is not None and group <= after:  # listed on the previous page
+            if group is not None and group <= after:  # the group is on the previous page
                 place = bisect_left(held.names, group + chr(0x10FFFF), place)
                 continue
             if len(objects) + len(prefixes) >= most:
@@ -248,7 +249,7 @@ class ObjectStore:
         return identity
 
     def upload_part(self, identity: str, bucket: str, key: str, number: int, content: bytes) -> str:
-        """Add a part to a multipart upload; return its ETag."""
+        """Add a part to a multipart upload, and return the ETag of the part."""
         upload = self._upload(identity, bucket, key)
         if not 1 <= number <= MOST_PARTS:
             raise StoreError(400, "InvalidArgument", f"A part number is between 1 and {MOST_PARTS}.")
@@ -266,7 +267,7 @@ class ObjectStore:
         numbers: Iterable[int],
         condition: Condition = Condition(),  # noqa: B008
     ) -> StoredObject:
-        """Write the object of a multipart upload if its condition holds."""
+        """Write the object of a multipart upload if the condition holds."""
         upload = self._upload(identity, bucket, key)
         chosen = list(numbers)
         if not chosen or chosen != sorted(set(chosen)) or not upload.parts.keys() >= set(chosen):
@@ -296,7 +297,7 @@ class ObjectStore:
         return found
 
     def _path(self, bucket: str, key: str) -> Path:
-        """Return the file of an object. Raise StoreError if a symbolic link leads outside of the directory."""
+        """Return the file of an object. Raise StoreError if a symbolic link points outside of the directory."""
         assert self._directory is not None
         path = self._directory / bucket / key
         if not path.parent.resolve().is_relative_to(self._directory) or path.is_symlink():
@@ -317,7 +318,7 @@ class ObjectStore:
             raise StoreError(409, "InvalidRequest", "With --directory, an object and a folder cannot have the same name.") from None
 
     def _scan(self, root: Path) -> None:
-        """Read the names and sizes of existing files; symbolic links are ignored."""
+        """Read the names and sizes of existing files. Symbolic links are ignored."""
         for bucket in sorted(root.iterdir()):
             if bucket.is_symlink() or not bucket.is_dir() or not _BUCKET.fullmatch(bucket.name):
                 continue
@@ -355,7 +356,7 @@ def _check_condition(before: StoredObject | None, condition: Condition) -> None:
 
 
 def check_key(key: str) -> None:
-    """Raise StoreError if an object name is too long, contains control characters, or could lead outside of a directory."""
+    """Raise StoreError if an object name is too long, contains control characters, or could point outside of a directory."""
     if len(key.encode()) > MOST_KEY_BYTES:
         raise StoreError(400, "KeyTooLongError", f"An object name has at most {MOST_KEY_BYTES} bytes.")
     parts = key.removesuffix("/").split("/")

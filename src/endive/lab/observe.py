@@ -1,9 +1,9 @@
-"""Observe the commits of a client, and derive its commit protocol.
+"""Observe the commits of a client, and derive its commit protocol from them.
 
 The observer runs a command that makes one commit. In each run, the lab delays one request of the command while other writers, which
 run the same command with other credentials, commit. If the other writers commit before the client writes its first data file, the
 client needs additional requests, because its version is stale. If they commit before the client's first commit request, the client
-loses the race. The table format need not be known.
+loses the race. The observer does not need to know the table format.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ RIVAL_COUNTS = (0, 1, 2, 3, 5, 8)
 Place = Literal["data", "commit"]
 OBSERVED, RIVAL = "observed", "rival"
 _LATENCY_MS = 5.0
-"""Latency of each request in ms, long enough that concurrent requests overlap."""
+"""Latency of each request in ms, which is long enough that concurrent requests overlap."""
 _COMMAND_S = 120.0
 _MOST_RETRIES = 30
 _FARTHEST = 9
-"""Maximum number of concurrent commits in additional commits that check a protocol."""
+"""Maximum number of concurrent commits when an additional commit checks the protocol."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """Commit protocol that was observed.
+    """Observed commit protocol.
 
     Attributes:
         commit_point: ``put_if_absent`` or ``swap``.
         steps: Steps of the protocol by phase.
-        trials: Observed commits from which the steps are derived.
-        retries: Number of retries after which the client aborts; None if it still retries after the largest tested number.
+        trials: Observed commits from which the steps were derived.
+        retries: Number of retries after which the client aborts; None if it did not abort at the largest tested number.
         waits_ms: Longest pause between two requests after each lost race, in ms.
         folder: Folder of the object that commits create or swap; None if commits go to the catalog.
         has_data: True if a commit writes data files.
@@ -91,7 +91,7 @@ class Observation:
 
 @dataclass
 class _Hold:
-    """Request of the observed client that the lab delays while concurrent writers commit, at most ``times`` times."""
+    """Request of the observed client that the lab delays, at most ``times`` times, while concurrent writers commit."""
 
     place: Place
     rivals: int
@@ -113,7 +113,7 @@ class _Hold:
 
 @dataclass
 class _Parked:
-    """Concurrent writer that the lab delays: its process, the arrival of its first request, and its release."""
+    """Concurrent writer whose first request the lab delays: its process, and the events of the arrival and the release."""
 
     child: subprocess.Popen[bytes]
     arrived: threading.Event = field(default_factory=threading.Event)
@@ -122,12 +122,12 @@ class _Parked:
 
 @dataclass
 class Observer:
-    """Run a command in a lab and record its commits.
+    """Observer, which runs a command in a lab and records its commits.
 
     Args:
         command: Command that makes one commit, and creates its table if the table does not exist.
         log: Function that prints progress.
-        rival_command: Command that makes a concurrent commit to the same table. Default: the same command.
+        rival_command: Command that makes a concurrent commit to the same table; by default, the same command.
     """
 
     command: Sequence[str]
@@ -136,7 +136,7 @@ class Observer:
     versions: int = 0
     """Number of commits so far, which equals the number of versions of the table."""
     _by_metadata: bool = field(default=False, init=False)
-    """True if commits go to a catalog outside of the lab, so that writes of metadata files represent them."""
+    """True if commits go to a catalog outside of the lab, so that writes of metadata files stand for commits."""
     _hold: _Hold | None = field(default=None, init=False)
     _lab: Lab | None = field(default=None, init=False)
     _parked: dict[str, _Parked] = field(default_factory=dict, init=False)
@@ -149,11 +149,11 @@ class Observer:
 
         Args:
             counts: Numbers of concurrent commits.
-            checks: Number of additional commits, with random numbers of concurrent commits, that check the protocol.
+            checks: Number of additional commits that check the protocol, with random numbers of concurrent commits.
             seed: Random seed of the additional commits.
 
         Returns:
-            Observed protocol, and the number of additional commits whose requests it predicts exactly.
+            Observed protocol, and the number of additional commits whose requests the protocol predicts exactly.
 
         Raises:
             LabError: If the command fails, or makes no commit that the lab can observe.
@@ -170,7 +170,7 @@ class Observer:
             yield lab
 
     def run_checks(self, observation: Observation, number: int, seed: int = 0) -> list[Trial]:
-        """Observe additional commits with random numbers of concurrent commits, at both times of a trial in turn."""
+        """Observe additional commits with random numbers of concurrent commits, alternating between both times of a trial."""
         stream = Stream(derive(run_key(seed), Purpose.CONFLICT))
         places: tuple[Place, ...] = ("data", "commit") if observation.retries != 0 else ("data",)
         return [
@@ -234,7 +234,7 @@ class Observer:
         return mark_metadata(requests) if self._by_metadata else tuple(requests)
 
     def _count_retries(self, folder: str | None) -> tuple[int | None, tuple[float, ...], float]:
-        """Let every attempt lose the race; return the number of retries, the pauses between attempts, and the total time."""
+        """Make every attempt lose the race. Return the number of retries, the pauses between attempts, and the total time."""
         trial = self.run_trial("commit", 1, folder, times=_MOST_RETRIES + 1)
         commits = [place for place, each in enumerate(trial.requests) if each.is_commit]
         ends = (*commits[1:], len(trial.requests) - 1)
@@ -247,7 +247,7 @@ class Observer:
     def _park_rivals(self, count: int, stack: ExitStack) -> None:
         """Start concurrent writers, and wait until the lab has received and delayed the first request of each.
 
-        The observed client then waits for their commits only, not for their start, and does not reach its timeouts.
+        The observed client then waits only for their commits, not for their start, and does not reach its timeouts.
         """
         assert self._lab is not None
         null = subprocess.DEVNULL
@@ -308,7 +308,7 @@ def _longest_gap_ms(requests: Sequence[RecordedRequest]) -> float:
 
 
 def observing_behavior(latency_ms: float = _LATENCY_MS) -> Behavior:
-    """Return a lab in which all requests to the object store have the same latency."""
+    """Return the behavior of a lab in which all requests to the object store have the same latency."""
     latency = FixedLatency(latency_ms)
     profile = StorageProfile("observe", 0.0, {"*": latency}, {"*": latency}, latency)
     return Behavior(ProfiledProvider(profile, Stream(0)))

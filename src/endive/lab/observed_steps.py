@@ -1,7 +1,7 @@
 """Derive the steps of a protocol from the requests of observed commits.
 
-A step is a number of requests of one kind. The number depends on the versions by which the client is behind, on the versions of the
-table, and on lost attempts.
+A step is a number of requests of one kind. This number depends on the versions by which the client is behind, on the versions of
+the table, and on lost attempts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _EXPLANATIONS: tuple[tuple[str, ...], ...] = (
     ("per_version_behind", "if_behind"),
     ("per_attempt", "if_behind"),
 )
-"""Sets of quantities that may explain a number of requests together with a constant, the simplest first."""
+"""Sets of quantities that, together with a constant, may explain a number of requests, the simplest set first."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Trial:
             request (``commit``).
         rivals: Number of concurrent commits.
         versions: Number of versions of the table before the commit.
-        requests: Requests of the client, in order of time.
+        requests: Requests of the client, in chronological order.
     """
 
     place: Literal["data", "commit"]
@@ -60,7 +60,7 @@ class Trial:
 class Run:
     """Consecutive requests of one kind.
 
-    ``overlaps`` is true if they overlap in time. ``beside`` contains the other kinds of requests that overlap with them.
+    ``overlaps`` is True if they overlap in time. ``beside`` contains the other kinds of requests that overlap with them.
     """
 
     token: Token
@@ -90,8 +90,8 @@ class ObservedStep:
     """Step of a protocol: a number of requests of one kind.
 
     The number is ``count`` plus the sum of each factor times its quantity, rounded down. The requests of ``if_behind`` occur only
-    if the client is behind. ``beside`` contains the kinds of requests that overlap in time. ``is_exact`` is true if the number is
-    right for every observed commit.
+    if the client is behind. ``beside`` contains the kinds of requests that overlap with this one in time. ``is_exact`` is True if
+    the number is correct for every observed commit.
     """
 
     token: Token
@@ -118,7 +118,7 @@ class ObservedStep:
 
 
 def commit_folder(requests: Iterable[RecordedRequest]) -> str | None:
-    """Return the folder of the object that commits create or swap; None if commits go to a catalog."""
+    """Return the folder of the object that commits create or swap, or None if commits go to a catalog."""
     for each in requests:
         if each.is_commit:
             is_catalog = each.event.service == CATALOG or object_kind(each.event.target) == TABLE_METADATA
@@ -127,12 +127,12 @@ def commit_folder(requests: Iterable[RecordedRequest]) -> str | None:
 
 
 def writes_metadata(operation: str, target: str) -> bool:
-    """Return whether a request completes the write of an Iceberg metadata file, which precedes a commit to an external catalog."""
+    """Return whether a request completes writing an Iceberg metadata file, which precedes a commit to an external catalog."""
     return operation in ("PutObject", "CompleteMultipartUpload") and object_kind(target) == TABLE_METADATA
 
 
 def mark_metadata(requests: Iterable[RecordedRequest]) -> tuple[RecordedRequest, ...]:
-    """Return the requests with writes of metadata files marked as commits, because the lab cannot observe an external catalog."""
+    """Mark writes of metadata files as commits, because the lab cannot observe an external catalog."""
     return tuple(
         replace(each, event=replace(each.event, detail=IF_MATCH))
         if writes_metadata(each.event.operation, each.event.target)
@@ -144,7 +144,7 @@ def mark_metadata(requests: Iterable[RecordedRequest]) -> tuple[RecordedRequest,
 def split_phases(trial: Trial, folder: str | None) -> dict[ObservedPhase, list[RecordedRequest]]:
     """Split the requests of a commit into the phases of a protocol, without requests for data files.
 
-    The phases end at the first data file (or, without data files, at the first write) and at the commit requests.
+    Phases end at the first data file (or, without data files, at the first write) and at each commit request.
     """
     ordered = sorted(trial.requests, key=lambda each: each.time_ms)
     commits = [place for place, each in enumerate(ordered) if each.is_commit]
@@ -217,7 +217,7 @@ def fit_steps(runs: Sequence[Sequence[Run]], situations: Sequence[Situation]) ->
 
 
 def _fit_runs(runs: Sequence[Sequence[Run]], template: Sequence[Run], situations: Sequence[Situation]) -> list[ObservedStep] | None:
-    """Return a step for each group of requests in the template; None if the order of a trial differs from the template."""
+    """Return a step for each group of requests in the template, or None if a trial has a different order."""
     aligned = [_align(each, template) for each in runs]
     complete = [each for each in aligned if each is not None]
     if len(complete) < len(aligned):
@@ -240,7 +240,7 @@ def _merge(runs: Sequence[Run]) -> list[Run]:
 
 
 def _align(runs: Sequence[Run], template: Sequence[Run]) -> list[Run] | None:
-    """Return the group of requests for each group in the template, empty if missing; None if the order differs."""
+    """Return the group of requests for each group in the template, empty if it is missing. Return None if the order differs."""
     place, found = 0, []
     for wanted in template:
         if place < len(runs) and runs[place].token == wanted.token:

@@ -1,4 +1,4 @@
-"""Open a lab for clients, with its addresses, its credentials and the recording of its requests."""
+"""Open a lab for clients, with its addresses and credentials and a recording of its requests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class LabSettings:
 
     Attributes:
         behavior: Latencies and failures.
-        directory: Directory of the objects; None stores objects in memory.
+        directory: Directory of the objects; None to store objects in memory.
         memory_bytes: Maximum total size of the objects in memory, and of the bodies of requests in flight.
         request_bytes: Maximum size of a request to the object store.
         store_port: Port of the object store; 0 for any free port.
@@ -54,7 +54,7 @@ class LabSettings:
 
 @dataclass(frozen=True)
 class Credentials:
-    """Access key of the object store and token of the catalog, with the name of the client that has them."""
+    """Access key for the object store and token for the catalog, and the name of the client that uses them."""
 
     client: str
     access_key: str
@@ -76,7 +76,7 @@ class Lab:
 
     @property
     def access_key(self) -> str:
-        """Access key that clients share; the recording identifies these clients by process."""
+        """Access key that clients share. The recording identifies these clients by process."""
         return self.credentials[""].access_key
 
     @property
@@ -86,7 +86,7 @@ class Lab:
 
     @property
     def token(self) -> str:
-        """Token that clients share; the recording identifies these clients by process."""
+        """Token that clients share. The recording identifies these clients by process."""
         return self.credentials[""].token
 
     def table_config(self, client: str = "") -> dict[str, str]:
@@ -122,7 +122,7 @@ class Lab:
 
 
 def _variable(name: str) -> str:
-    """Return the environment variable of a PyIceberg property: ``__`` replaces a dot, ``_`` replaces a dash."""
+    """Return the environment variable of a PyIceberg property, in which ``__`` replaces a dot and ``_`` a dash."""
     return name.upper().replace(".", "__").replace("-", "_")
 
 
@@ -193,7 +193,7 @@ def behavior_of(document: Document, seed: int | None = None) -> Behavior:
 
     Args:
         document: Checked configuration.
-        seed: Random seed; None uses the seed of the configuration.
+        seed: Random seed; None to use the seed of the configuration.
 
     Raises:
         LabError: If the configuration has a custom catalog.

@@ -1,4 +1,4 @@
-"""Write an observed commit protocol as a protocol file, with a description of its accuracy."""
+"""Write an observed commit protocol as a protocol file, and describe its accuracy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DISCOVERING = ("list", "request", "read")
 _FIXED = {"operation", "object", "bytes", "count"}
 """Keys of a protocol step with a constant number of requests."""
 _ONCE_IF_BEHIND = {"count": 0.995, "per_version_behind": 0.01}
-"""Keys of a request that only a stale client makes: 0.995 + 0.01 k, rounded down, is 0 for k = 0, and 1 for k from 1 to 100."""
+"""Keys of a request that only a stale client makes: 0.995 + 0.01 k, rounded down, is 0 for k = 0 and 1 for k from 1 to 100."""
 
 
 def protocol_text(observation: Observation, name: str, command: Sequence[str], operation: str) -> str:
@@ -36,7 +36,7 @@ def protocol_text(observation: Observation, name: str, command: Sequence[str], o
         operation: Operation of the commits, such as ``fast_append``.
 
     Raises:
-        LabError: If the protocol is not valid.
+        LabError: If the protocol is invalid.
     """
     retries = observation.retries is None or observation.retries > 0
     phases: dict[str, list[dict[str, Any]]] = {
@@ -69,7 +69,7 @@ def protocol_text(observation: Observation, name: str, command: Sequence[str], o
 
 
 def _join_attempts(phases: dict[str, list[dict[str, Any]]], observation: Observation, retries: bool) -> None:
-    """Let retries repeat the steps of the first attempt, if both make the same requests; otherwise, separate the steps."""
+    """If retries make the same requests as the first attempt, make them repeat its steps; otherwise, separate the steps."""
     first, again = observation.steps["attempt"], observation.steps["after_loss"]
     if first and _are_alike(first, again):
         phases["after_loss"] = []
@@ -92,7 +92,7 @@ def _are_alike(first: Sequence[ObservedStep], again: Sequence[ObservedStep]) -> 
 
 
 def list_step_tables(steps: Sequence[ObservedStep], *, discovers: bool = False) -> list[dict[str, Any]]:
-    """Return the TOML tables of steps; two steps whose requests overlap in time become pairs of requests."""
+    """Return the TOML tables of steps. Two steps whose requests overlap in time become pairs of requests."""
     groups = [_tables(step) for step in steps]
     made: list[dict[str, Any]] = []
     while groups:
@@ -128,7 +128,7 @@ def _tables(step: ObservedStep) -> list[dict[str, Any]]:
 
 
 def _pair(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
-    """Return the TOML tables of two steps with paired requests; None if their numbers of requests are not constant."""
+    """Return the TOML tables of two steps with paired requests, or None if their numbers of requests are not constant."""
     both = [*first, *second]
     if len(first) != 1 or len(second) != 1 or any(not table.keys() <= _FIXED or "object" not in table for table in both):
         return None
@@ -144,8 +144,9 @@ def _pair(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> list[dic
 def mark_discovery(steps: list[dict[str, Any]]) -> None:
     """Mark the request with which the client learns the current version of the table.
 
-    This is the first list, otherwise the last request to the catalog, otherwise the first read. The last request to the catalog is
-    the load, because clients ask for the configuration of the catalog before. The marked request gets a step of its own.
+    This is the first list request; without one, the last request to the catalog; otherwise, the first read. The last request to the
+    catalog is the load, because clients request the configuration of the catalog before. The marked request becomes a separate
+    step.
     """
     for verb in _DISCOVERING:
         places = [place for place, step in enumerate(steps) if step["operation"] == verb and _is_single(steps, place)]
@@ -161,7 +162,7 @@ def mark_discovery(steps: list[dict[str, Any]]) -> None:
 
 
 def _is_single(steps: Sequence[dict[str, Any]], place: int) -> bool:
-    """Return whether a step makes at least one request in every situation, none of which overlaps with another step."""
+    """Return whether a step always makes at least one request, and its requests do not overlap with those of another step."""
     step = steps[place]
     is_paired = "with_next" in step or (place > 0 and "with_next" in steps[place - 1])
     return not is_paired and not {"per_version_behind", "per_log_entry", "per_attempt"} & step.keys() and step.get("count", 1) >= 1
@@ -188,7 +189,7 @@ def _number(value: float) -> float | int:
 
 
 def describe(observation: Observation) -> list[str]:
-    """Return the description of an observed protocol: the observed commits, and which parts are exact."""
+    """Describe an observed protocol: the observed commits, and which parts of the protocol are exact."""
     rivals = sorted({trial.rivals for trial in observation.trials})
     lines = [
         f"Derived from {len(observation.trials)} commits, with {', '.join(map(str, rivals))} concurrent commits after the load.",

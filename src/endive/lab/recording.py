@@ -1,4 +1,4 @@
-"""Record the requests to the lab, and derive the commits, their durations, commit reports, and duplicate commits."""
+"""Record the requests to the lab, and derive commits, their durations, commit reports, and duplicate commits from them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ COLUMNS = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """Request to the lab: arrival and response in ms since the start of the lab, client, operation, object and outcome."""
+    """Request to the lab: times of arrival and response in ms since the start of the lab, client, operation, object and outcome."""
 
     time_ms: float
     end_ms: float
@@ -67,7 +67,7 @@ class RecordedRequest:
 
 
 def classify(operation: str, service: str, target: str, folder: str | None) -> Token:
-    """Return the operation and the kind of object of a request, as steps of a protocol have them.
+    """Return the operation and the kind of object of a request, in the terms of protocol steps.
 
     Args:
         operation: Operation in the recording.
@@ -109,7 +109,7 @@ def read_requests(path: Path) -> list[RecordedRequest]:
 
 
 class Recording:
-    """Requests and metrics reports of a session of the lab, in the order of the responses.
+    """Requests and metrics reports of a lab session, in the order of the responses.
 
     Args:
         name: Function that returns the name of the client of a connection.
@@ -146,7 +146,7 @@ class Recording:
                 self._reports.append(report)
 
     def requests(self, start: int = 0) -> list[RecordedRequest]:
-        """Return the recorded requests, from number ``start`` on."""
+        """Return the recorded requests, starting with number ``start``."""
         with self._lock:
             rows = self._rows[start:]
         return [
@@ -163,7 +163,7 @@ class Recording:
         return own + [_as_report(commit) for commit in observed if commit.snapshot_id not in known and commit.is_committed]
 
     def write(self, directory: Path) -> tuple[Path, Path | None]:
-        """Write the requests and the commit reports to a directory; return the paths. Without commits, write no reports."""
+        """Write the requests and, if there are commits, the commit reports to a directory. Return the paths."""
         requests = self.requests()
         names = [column for column in COLUMNS.names if column not in ("time_ms", "end_ms", "client", "object")]
         values = {name: [getattr(each.event, name) for each in requests] for name in names}
@@ -194,12 +194,12 @@ class ObservedCommit:
         snapshot_id: Id of the snapshot.
         operation: Operation of the snapshot, such as ``append``.
         attempts: Number of commit requests.
-        conflicts: Number of commit requests that lost the race (409).
+        conflicts: Number of commit requests that lost the race (status 409).
         lost: Number of lost responses.
         is_committed: True if an attempt took effect.
         metadata_ms: Duration of the client's other requests for metadata (loads, manifests, manifest lists), in ms.
         commit_ms: Duration of the commit requests, in ms.
-        other_ms: Rest of the time to commit (client CPU time, backoff, data files), in ms.
+        other_ms: Remaining time (client CPU time, backoff, data files), in ms.
         duration_ms: Time from the client's first request for metadata to the last response, in ms.
     """
 
@@ -220,7 +220,7 @@ class ObservedCommit:
 def summarize_commits(requests: Iterable[RecordedRequest]) -> list[ObservedCommit]:
     """Return the commits to tables of the catalog, ordered by their last attempts.
 
-    Java and Python clients keep the id of the snapshot when they retry, so the id identifies all attempts of a commit.
+    Java and Python clients keep the snapshot id when they retry, so this id identifies all attempts of a commit.
     """
     attempts: dict[int, list[RecordedRequest]] = {}
     metadata: dict[str, list[RecordedRequest]] = {}
@@ -293,7 +293,7 @@ class Finding:
 
     Attributes:
         problem: ``unknown`` if the client did not send the commit again; ``repeated`` if the client committed the same data again
-            (in a catalog: the same amount of data in another snapshot).
+            (in a catalog, the same amount of data in a different snapshot).
         table: Table of the catalog, or folder of the objects that commits create or swap.
         client: Client.
         commit: Snapshot, or name and version of the object.
@@ -322,7 +322,7 @@ _SENTENCES: Mapping[Problem, str] = {
 
 @dataclass(frozen=True)
 class _Attempt:
-    """Commit request; ``has_new_data`` is true if the client wrote data files since its previous commit request."""
+    """Commit request. ``has_new_data`` is True if the client has written data files since its previous commit request."""
 
     request: RecordedRequest
     has_new_data: bool
@@ -340,7 +340,7 @@ class _Attempt:
 
 
 def check_history(requests: Iterable[RecordedRequest]) -> list[Finding]:
-    """Return the commits whose outcome is unknown to the client, and the commits that the client made twice."""
+    """Return the commits whose outcome the client does not know, and the commits that the client made twice."""
     found = []
     for (client, table), attempts in _attempts(requests).items():
         for place, each in enumerate(attempts):
@@ -356,7 +356,7 @@ def check_history(requests: Iterable[RecordedRequest]) -> list[Finding]:
 
 
 def _attempts(requests: Iterable[RecordedRequest]) -> dict[tuple[str, str], list[_Attempt]]:
-    """Return the commit requests of each client to each table, in order of time."""
+    """Return the commit requests by client and table, in chronological order."""
     found: dict[tuple[str, str], list[_Attempt]] = {}
     writers: set[str] = set()
     for each in sorted(requests, key=lambda request: request.time_ms):
@@ -374,7 +374,7 @@ def _attempts(requests: Iterable[RecordedRequest]) -> dict[tuple[str, str], list
 
 
 def _find_repetition(lost: _Attempt, later: Sequence[_Attempt]) -> _Attempt | None:
-    """Return the client's next successful commit if it contains the data of a commit whose response was lost."""
+    """Return the next successful commit of the client if it contains the data of a commit whose response was lost."""
     event = lost.request.event
     if event.service == CATALOG:
         following = next((other for other in later if other.took_effect), None)
@@ -391,6 +391,6 @@ def _find_repetition(lost: _Attempt, later: Sequence[_Attempt]) -> _Attempt | No
 
 
 def _is_same(one: _Attempt, other: _Attempt) -> bool:
-    """Return whether two requests commit the same snapshot or object, so that the second shows the outcome of the first."""
+    """Return whether two requests commit the same snapshot or object, so that the second response shows the first outcome."""
     ours, theirs = one.request.event, other.request.event
     return (ours.snapshot_id, ours.target) == (theirs.snapshot_id, theirs.target)

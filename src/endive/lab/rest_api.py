@@ -78,7 +78,7 @@ class RestApi:
     Args:
         catalog: Namespaces and tables.
         behavior: Latencies, queue and failures.
-        tokens: Names of the clients by their bearer tokens.
+        tokens: Names of the clients by bearer token.
         table_config: Function that returns the properties of a table for a client.
         report: Function that receives the metrics reports of clients.
         gate: Function that can delay a request before the lab processes it.
@@ -111,7 +111,7 @@ class RestApi:
         self._keys: OrderedDict[str, asyncio.Future[_Served]] = OrderedDict()
 
     def identify(self, request: Request) -> str | None:
-        """Return the name of the client of a bearer token; None if the token is not valid."""
+        """Return the name of the client of a bearer token, or None if the token is invalid."""
         return match_credential(request.headers.get("authorization", ""), self._tokens)
 
     async def answer(self, request: Request) -> Exchange:
@@ -151,11 +151,11 @@ class RestApi:
         return Exchange(served.reply, event, fate.is_lost)
 
     def _transfer_ms(self, served: _Served) -> float:
-        """Return the time in which the response to a load transfers the table metadata."""
+        """Return the time that the response to a load takes to transfer the table metadata, in ms."""
         return self._settings.transfer_ms_per_mib * served.size_bytes / BYTES_PER_MIB if served.operation == LOAD else 0.0
 
     async def _serve_once(self, request: Request) -> _Served:
-        """Process a request once: a request with the same idempotency key gets the first response."""
+        """Process a request only once: a further request with the same idempotency key gets the first response."""
         key = request.headers.get("idempotency-key")
         if not key or request.method not in ("POST", "DELETE"):
             return await self._serve(request)
@@ -265,7 +265,7 @@ class RestApi:
         raise _not_found(request)
 
     async def _commit(self, commits: Sequence[Commit], *, is_transaction: bool) -> _Served:
-        """Commit to tables, with checks of the requirements at the start of the service and when the commit takes effect."""
+        """Commit to tables. Check the requirements at the start of the service and when the commit takes effect."""
         first = commits[0]
         target = ",".join(name_of(commit.identifier) for commit in commits)
         try:
@@ -299,7 +299,7 @@ class RestApi:
 
     @asynccontextmanager
     async def _worker(self) -> AsyncIterator[None]:
-        """Hold a worker of the catalog while the block runs; requests get workers in order of arrival."""
+        """Hold a worker of the catalog while the block runs. Requests get workers in order of arrival."""
         if 0 < self._settings.workers <= self._busy:
             turn = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
@@ -319,7 +319,7 @@ class RestApi:
             self._leave()
 
     def _leave(self) -> None:
-        """Assign the free worker to the request that has waited longest."""
+        """Pass the worker on to the request that has waited longest."""
         if self._waiting:
             self._waiting.pop(0).set_result(None)
         else:
@@ -358,7 +358,7 @@ def _table_body(state: TableState, config: Mapping[str, str] | None = None) -> b
 
 
 def _name(request: Request) -> str:
-    """Return the operation of a request for the recording, from its method and path."""
+    """Return the operation of a request for the recording, determined by its method and path."""
     parts = request.path.strip("/").split("/")
     is_table = len(parts) == 5 and parts[3] == "tables"
     if (is_table and request.method == "POST") or parts[-2:] == ["transactions", "commit"]:

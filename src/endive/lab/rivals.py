@@ -1,7 +1,7 @@
-"""Commit snapshots of simulated writers while a real job runs, so that the job loses races as in production.
+"""Commit snapshots of simulated writers while a real job runs, so that the job loses as many races as in production.
 
-A simulation of the configuration determines the times of the commits. The snapshot of a simulated writer has the manifest list of
-its parent snapshot and adds no data.
+A simulation of the configuration determines the times of the commits. The snapshot of a simulated writer reuses the manifest list
+of its parent snapshot and adds no data.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class RivalCommit:
 
 
 def plan_rivals(document: Document, job: str | None = None, seed: int | None = None) -> list[RivalCommit]:
-    """Simulate a configuration, and return the commits of all workload classes except the class of the real job, in order of time.
+    """Simulate a configuration, and return the commits of all classes except that of the real job, in chronological order.
 
     The simulation includes the real job, so that the simulated writers lose as many races as in production.
 
@@ -81,12 +81,12 @@ def parse_table(name: str) -> Identifier:
 
 
 async def run_rivals(lab: Lab, plan: Sequence[RivalCommit], tables: Sequence[Identifier]) -> int:
-    """Commit the snapshots of simulated writers at their times, which start when the first table exists.
+    """Commit the snapshots of simulated writers at their times, which are counted from the creation of the first table.
 
     Args:
         lab: Running lab.
-        plan: Commits in order of time.
-        tables: Tables of the lab, in the order of the tables of the configuration. Commits to other tables are omitted.
+        plan: Commits in chronological order.
+        tables: Tables of the lab, in the order of the tables in the configuration. Commits to other tables are omitted.
 
     Returns:
         Number of commits.
@@ -109,7 +109,7 @@ async def run_rivals(lab: Lab, plan: Sequence[RivalCommit], tables: Sequence[Ide
 def keep_committing(
     lab: Lab, plan: Sequence[RivalCommit], tables: Sequence[Identifier], note: Callable[[str], None]
 ) -> Iterator[Future[int]]:
-    """Commit the snapshots of simulated writers while the block runs; pass the reason of an early end to ``note``."""
+    """Commit the snapshots of simulated writers while the block runs. If they end early, pass the reason to ``note``."""
     running = asyncio.run_coroutine_threadsafe(run_rivals(lab, plan, tables), lab.loop)
     try:
         yield running
@@ -124,7 +124,7 @@ def keep_committing(
 
 
 def commit_rival(lab: Lab, identifier: Identifier, rival: str, operation: str) -> bool:
-    """Commit a snapshot to a table, in the thread of the lab's servers; return False if the table does not exist."""
+    """Commit a snapshot to a table, in the thread of the lab's servers. Return False if the table does not exist."""
     found = lab.catalog.find(identifier)
     if found is None:
         return False
@@ -169,7 +169,7 @@ def _write_empty_list(lab: Lab, found: TableState, snapshot_id: int, sequence: i
 
 
 class _Buffer(io.BytesIO):
-    """Buffer whose content remains available after it is closed."""
+    """Buffer whose content remains available after the buffer is closed."""
 
     def __init__(self, output: _Output) -> None:
         super().__init__()
@@ -183,7 +183,7 @@ class _Buffer(io.BytesIO):
 
 
 class _Output(OutputFile):
-    """File in memory, for PyIceberg's writer of manifest lists."""
+    """File in memory that PyIceberg's writer of manifest lists uses."""
 
     content = b""
 

@@ -64,7 +64,7 @@ class S3Api:
     Args:
         store: Objects.
         behavior: Latencies and failures.
-        access_keys: Names of the clients by their access keys.
+        access_keys: Names of the clients by access key.
         gate: Function that can delay a request before the lab processes it.
         most_bytes: Maximum size of a request body.
     """
@@ -89,7 +89,7 @@ class S3Api:
         self._next_write_s: dict[tuple[str, str], float] = {}
 
     def identify(self, request: Request) -> str | None:
-        """Return the name of the client of an access key; None if the key is not valid. The signature is not checked."""
+        """Return the name of the client of an access key, or None if the key is invalid. The signature is not checked."""
         given = _CREDENTIAL.search(request.headers.get("authorization", ""))
         key = given.group(1) if given else request.query.get("X-Amz-Credential", "").partition("/")[0]
         return match_credential(key, self._access_keys)
@@ -375,7 +375,7 @@ def _from_token(token: str) -> str:
 
 
 def _span(given: str | None, size: int) -> tuple[int, int] | None:
-    """Return the start and the end (exclusive) of the range that a request reads; None for the whole object."""
+    """Return the start and the end (exclusive) of the range that a request reads, or None for the whole object."""
     match = _RANGE.fullmatch(given.strip()) if given else None
     if match is None or match.group(0) == "bytes=-":
         return None
@@ -395,7 +395,7 @@ def _condition(headers: Mapping[str, str]) -> Condition:
 
 
 def _check_preconditions(request: Request, found: StoredObject) -> Reply | None:
-    """Return the response 304 if the client has the current version. Raise StoreError if its If-Match does not hold."""
+    """Return a response with status 304 if the client has the current version. Raise StoreError if If-Match does not hold."""
     match = request.headers.get("if-match")
     if match is not None and match.strip('" ') not in (found.etag, "*"):
         raise StoreError(412, "PreconditionFailed", "The object was changed.")

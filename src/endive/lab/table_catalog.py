@@ -1,4 +1,4 @@
-"""Store the namespaces and tables of the catalog. PyIceberg's models check requirements and apply updates."""
+"""Store the namespaces and tables of the catalog. Requirements are checked and updates applied by PyIceberg's models."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SCHEME = "s3://"
 _MOST_TABLES = 10_000
 _CHANGES = ("added-records", "added-data-files", "deleted-records", "deleted-data-files")
 _EMPTY: TableMetadata = TableMetadataV1.model_construct(last_column_id=-1, schema=Schema())  # type: ignore[call-arg]
-"""Metadata of a staged table before its creation; the first update sets the format version."""
+"""Metadata of a staged table before its creation. The first update sets the format version."""
 
 
 class CatalogError(Exception):
@@ -41,7 +41,7 @@ class CatalogError(Exception):
 
 @dataclass(frozen=True)
 class TableState:
-    """Version of a table: its metadata, the metadata as JSON, the location of its metadata file, and its number of commits."""
+    """Version of a table: its metadata, also as JSON, the location of its metadata file, and the number of commits."""
 
     metadata: TableMetadata
     content: bytes
@@ -51,20 +51,20 @@ class TableState:
 
 @dataclass(frozen=True)
 class Commit:
-    """Request to commit to one table."""
+    """Commit request for one table."""
 
     identifier: Identifier
     request: CommitTableRequest
 
     @property
     def snapshot_id(self) -> int | None:
-        """Id of the snapshot that the commit adds; None without a snapshot."""
+        """Id of the snapshot that the commit adds, or None if it adds no snapshot."""
         added = self._snapshots()
         return added[-1].snapshot.snapshot_id if added else None
 
     @property
     def operation(self) -> str:
-        """Operation of the snapshot that the commit adds, such as ``append``; empty without a snapshot."""
+        """Operation of the snapshot that the commit adds, such as ``append``; empty if it adds no snapshot."""
         added = self._snapshots()
         summary = added[-1].snapshot.summary if added else None
         return summary.operation.value if summary is not None else ""
@@ -119,7 +119,7 @@ class TableCatalog:
         self._namespaces[name] = dict(properties)
 
     def update_namespace(self, name: Namespace, removals: Sequence[str], updates: Mapping[str, str]) -> dict[str, list[str]]:
-        """Change properties of a namespace; return the names of updated, removed and missing properties."""
+        """Change properties of a namespace, and return the names of updated, removed and missing properties."""
         properties = self.namespace(name)
         removed = [key for key in removals if key in properties]
         for key in removed:
@@ -140,7 +140,7 @@ class TableCatalog:
         return sorted(name for parent, name in self._tables if parent == namespace)
 
     def find(self, identifier: Identifier) -> TableState | None:
-        """Return the current version of a table; None if the table does not exist."""
+        """Return the current version of a table, or None if the table does not exist."""
         return self._tables.get(identifier)
 
     def table(self, identifier: Identifier) -> TableState:
@@ -151,7 +151,7 @@ class TableCatalog:
         return found
 
     def create_table(self, namespace: Namespace, given: Mapping[str, Any]) -> tuple[TableState, bool]:
-        """Create a table, or stage its creation if the request asks for it; return its metadata and whether it is staged."""
+        """Create a table, or stage its creation if requested. Return its metadata and whether it is staged."""
         self.namespace(namespace)
         request = _parse_create(given)
         identifier = (namespace, request.name)
@@ -188,7 +188,7 @@ class TableCatalog:
         return self._install({identifier: TableState(metadata, content, location, len(metadata.snapshots))})[identifier]
 
     def drop_table(self, identifier: Identifier, *, purge: bool) -> None:
-        """Drop a table; with ``purge``, also delete all objects in its location."""
+        """Drop a table. If ``purge`` is set, also delete all objects in its location."""
         found = self.table(identifier)
         del self._tables[identifier]
         if purge:
@@ -218,7 +218,7 @@ class TableCatalog:
                     raise CatalogError(409, "CommitFailedException", str(error)) from None
 
     def commit(self, commits: Sequence[Commit]) -> dict[Identifier, TableState]:
-        """Check the requirements, apply the updates, and commit to all tables atomically."""
+        """Check the requirements, apply the updates, and commit to all tables in one atomic step."""
         if len({commit.identifier for commit in commits}) != len(commits):
             raise CatalogError(400, "BadRequestException", "A table occurs twice in the transaction.")
         self.check(commits)
@@ -263,7 +263,7 @@ def name_of(identifier: Identifier) -> str:
 
 
 def parse_commit(given: Any, identifier: Identifier | None = None) -> Commit:
-    """Parse a commit request. Without an identifier from the URL, the request contains the identifier of the table."""
+    """Parse a commit request. If the URL does not contain the identifier of the table, the request does."""
     if not isinstance(given, dict):
         raise CatalogError(400, "BadRequestException", "A commit is a JSON object.")
     if identifier is not None:

@@ -2,10 +2,10 @@
 
     ROOT/consolidated/experiment=NAME/operation_type=OPERATION/part-00000.parquet
 
-No command needs the dataset: metrics are measured from the files of the runs. A part of the dataset contains all rows of some seeds
-of one experiment, up to about a million rows, with the parameters of the experiment as columns. Each file records the digest of its
-results and parameters, so that a part is written again only if they change. The same runs give the same bytes on every machine. A
-lock prevents concurrent consolidations of a directory.
+No command needs the dataset, because metrics are measured from the files of the runs. A part of the dataset contains all rows of
+some seeds of one experiment, up to about a million rows, with the parameters of the experiment as columns. Each file records the
+digest of its results and parameters, so that a part is written again only if they change. The same runs give the same bytes on
+every machine. A lock prevents concurrent consolidations of a directory.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from endive.simulation.columns import RESULT_SCHEMA, parquet_options
 from endive.transaction import OPERATIONS
 
 PART_ROWS = 1_000_000
-"""Number of rows above which no further seed is added to a part."""
+"""Number of rows above which no further seeds are added to a part."""
 ROW_GROUP_ROWS = 131_072
 ROW_SCHEMA = pa.schema([pa.field("seed", pa.int64()), *(field for field in RESULT_SCHEMA if field.name != "operation_type")])
-"""Columns of a file before the parameters; experiment and operation are in the path."""
+"""Columns of a file, except the parameters that follow them. Experiment and operation are in the path."""
 _FORMAT = 2
 _ROWS_PER_TASK = 2_000_000
 _ROWS_PER_FILE = 20_000
-"""Number of rows that take as long to copy as a file takes to open."""
+"""Number of rows that are copied in the time that it takes to open a file."""
 _NOTE_KEY = b"endive.part"
 _OUTCOME, _OUTCOME_DDL = pa.schema([("outcome", pa.string())]), "outcome string"
 
@@ -80,7 +80,7 @@ class PartNote:
 
 @dataclass(frozen=True)
 class Consolidation:
-    """Result of a consolidation: parts written and reused, and the content of the dataset."""
+    """Result of a consolidation: the numbers of written and reused parts, and the content of the dataset."""
 
     parts_written: int
     parts_reused: int
@@ -101,9 +101,9 @@ def consolidate(root: Path, sessions: Sessions, *, tasks: int | None = None, rep
 
     Args:
         root: Directory of experiments.
-        sessions: Factory of the Spark session, which is created only if anything has to be written.
-        tasks: Number of Spark tasks; by default determined from the number of rows.
-        report: Function that is called with the number of finished tasks and of all tasks.
+        sessions: Factory of the Spark session, which is created only if something must be written.
+        tasks: Number of Spark tasks; by default, determined from the number of rows.
+        report: Function that is called with the number of finished tasks and the number of all tasks.
 
     Raises:
         PipelineError: If there is no finished run, or another consolidation is running.
@@ -164,7 +164,7 @@ def read_note(spec: PartSpec) -> PartNote | None:
 
 
 def _note_of(path: Path) -> PartNote | None:
-    if not path.is_file():  # a pipe would block
+    if not path.is_file():  # opening a pipe would block
         return None
     try:
         return _NOTE.validate_json((pq.read_metadata(path).metadata or {})[_NOTE_KEY])
@@ -182,7 +182,7 @@ def _remove_stale(root: Path, notes: Mapping[PartSpec, PartNote]) -> int:
     remove_leftovers(place)
     for folder in (*place.glob("experiment=*/operation_type=*"), *place.glob("experiment=*")):
         with suppress(OSError):
-            folder.rmdir()  # fails unless it is empty
+            folder.rmdir()  # fails unless the directory is empty
     return len(stale)
 
 
@@ -216,7 +216,7 @@ def write_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def write_part(spec: PartSpec) -> PartNote:
-    """Write the files of a part, one for each operation; damaged runs are skipped."""
+    """Write the files of a part, one for each operation. Damaged runs are skipped."""
     runs = {seed: StoredRun(run_directory(Path(spec.root) / spec.experiment, seed)) for seed in spec.seeds}
     damaged = {seed: problem for seed, run in runs.items() if (problem := structure_problem(run)) is not None}
     while True:
@@ -312,7 +312,7 @@ class _PartWriter:
 
 
 def _repeat(value: Value, rows: int) -> pa.Array:
-    """Return a dictionary-encoded column that repeats one value. Parquet writes it in half the time of a plain column."""
+    """Return a dictionary-encoded column that repeats a value. Writing it to Parquet takes half the time of a plain column."""
     if isinstance(value, bool):
         return pa.repeat(pa.scalar(value), rows)
     return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), rows), pa.array([value]))

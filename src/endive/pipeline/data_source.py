@@ -1,7 +1,7 @@
 """Provide simulated transactions as a DataFrame, without files: ``spark.read.format("endive")``.
 
 Options specify a configuration and seeds. Each task simulates runs and passes their rows, with the seed, to Spark as Arrow batches.
-The driver handles only the options, no rows.
+The driver handles only the options.
 
     register(spark)
     rows = spark.read.format("endive").option("config", "base.toml").option("seeds", "0-99").load()
@@ -10,7 +10,7 @@ Options (names are case-insensitive):
 
 ``config``      path of a configuration (TOML), equivalent to the path given to ``load``
 ``toml``        text of a configuration, instead of a path
-``seeds``       7 or 0-9; default: the seed of the configuration, or 0
+``seeds``       7 or 0-9; default: the seed in the configuration, or 0
 ``set.KEY``     value of a dotted key; Spark converts KEY to lower case
 ``set``         lines of ``key = value``, which keep their case
 ``partitions``  number of tasks for the seeds; default: one task per seed
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 FORMAT = "endive"
 DEFAULT_SEED = 0
-"""Default seed, which is fixed because Spark may compute rows more than once."""
+"""Default seed. It is fixed, because Spark can compute rows more than once."""
 SCHEMA = RESULT_SCHEMA.append(pa.field("seed", pa.int64()))
 _SET = "set."
 _OPTIONS = ("config", "path", "toml", "seeds", "set", "partitions")
@@ -58,10 +58,10 @@ def register(spark: SparkSession) -> None:
 
 @dataclass(frozen=True)
 class Request:
-    """A simulation request: a checked document, and the seeds of each task."""
+    """Simulation request: a checked document, and the seeds of each task."""
 
     document: str
-    """The document as JSON."""
+    """Document as JSON."""
     chunks: tuple[tuple[int, ...], ...]
 
 
@@ -74,7 +74,7 @@ class EndiveDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """Return the columns of results, and the seed; check the options passed by ``load``."""
+        """Check the options, and return the columns of results and the seed."""
         _ = self.request
         return spark_ddl(SCHEMA)
 
@@ -84,7 +84,7 @@ class EndiveDataSource(DataSource):
 
     @cached_property
     def request(self) -> Request:
-        """Request that the options describe. Spark sends it to tasks, so that later changes of the file have no effect."""
+        """Request that the options describe. Spark sends the request to tasks, so that later changes of the file have no effect."""
         return parse_options(self.options)
 
 
@@ -95,7 +95,7 @@ class EndiveReader(DataSourceReader):
         self._request = request
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return a partition for each Spark task, with the seeds of its runs."""
+        """Return a partition for each Spark task, with the seeds of the task's runs."""
         return [InputPartition(seeds) for seeds in self._request.chunks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -107,7 +107,7 @@ class EndiveReader(DataSourceReader):
 
 
 def parse_options(options: Mapping[str, str]) -> Request:
-    """Parse the options of a read into a request. Raises ConfigError with all problems."""
+    """Parse the options of a read into a request. Raises ConfigError, which lists every problem."""
     unknown = [key for key in options if key not in _OPTIONS and not key.startswith(_SET)]
     if unknown:
         problems = [Problem(key, f"unknown option; {nearest(key, (*_OPTIONS, 'set.KEY'))}") for key in unknown]
@@ -172,8 +172,8 @@ class _ReaderLeftError(Exception):
 def stream_batches(config: SimulationConfig) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a run in batches, with only a few batches in memory at a time.
 
-    The engine runs in a separate thread, because it pushes rows while Spark pulls them. If the reader stops early (for example,
-    because of a LIMIT), the run ends with the next batch.
+    The engine runs in a separate thread, because the engine pushes rows while Spark pulls them. If the reader stops early (for
+    example, because of a LIMIT), the run ends with the next batch.
     """
     handed: Queue[pa.RecordBatch | BaseException | None] = Queue(maxsize=1)
     left = threading.Event()
@@ -202,5 +202,5 @@ def stream_batches(config: SimulationConfig) -> Iterator[pa.RecordBatch]:
     finally:
         left.set()
         with suppress(Empty):
-            while True:  # empty the queue, so that a blocked engine continues and checks whether to stop
+            while True:  # empty the queue, so that a blocked engine continues and notices that it must stop
                 handed.get_nowait()

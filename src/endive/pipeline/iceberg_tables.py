@@ -4,10 +4,10 @@
     NAMESPACE.TABLE_metrics        metrics of each run, class and operation
     NAMESPACE.TABLE_runs           the runs, with the parameters of their experiment; a run is listed after its rows are committed
 
-Tasks write one Parquet file per run; the driver adds the files of a table in one commit. Runs are identified by experiment and
-seed, which determine their rows, so that each run is added once. Several drivers may write at once: after a lost race, a driver
-reads the list of runs again. PyIceberg's automatic retries are disabled, because they would repeat a commit without reading the
-list again. Files of a driver that is killed before its commit belong to no snapshot, and are removed like other orphan files.
+Tasks write one Parquet file per run, and the driver adds the files of a table in one commit. Runs are identified by experiment and
+seed, which determine their rows, so each run is added only once. Several drivers can write concurrently: a driver that loses the
+race reads the list of runs again. PyIceberg's automatic retries are disabled, because they would repeat a commit without reading
+the list again. If a driver is killed before its commit, its files belong to no snapshot and can be removed like other orphan files.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ RUNS_SCHEMA = pa.schema(
 _NO_RETRIES = {"commit.retry.num-retries": "0"}
 _ATTEMPTS = 50
 _ALREADY_EXISTS = "already exists"
-"""Error of a driver that creates the tables of a new SQL catalog at the same time as another one; a second try finds the tables."""
+"""Error of a driver that creates the tables of a new SQL catalog at the same time as another driver. A second try finds them."""
 _WAIT_SECONDS = 0.1
 _ROWS_PER_TASK = 2_000_000
 _ROWS_PER_FILE = 20_000
@@ -78,7 +78,7 @@ class TableTarget:
 
 @dataclass(frozen=True)
 class IcebergExport:
-    """Result of an export: names of the tables, added and existing runs, and damaged runs."""
+    """Result of an export: names of the tables, numbers of added and existing runs, and damaged runs."""
 
     tables: tuple[str, ...]
     runs_added: int
@@ -103,7 +103,7 @@ _SPEC = TypeAdapter(FileSpec)
 
 
 def parse_target(text: str) -> TableTarget:
-    """Parse ``CATALOG.NAMESPACE.TABLE``; a namespace may have several parts.
+    """Parse ``CATALOG.NAMESPACE.TABLE``. A namespace can have several parts.
 
     Raises:
         PipelineError: If the text has fewer than three parts, or PyIceberg is not installed.
@@ -116,7 +116,7 @@ def parse_target(text: str) -> TableTarget:
 
 
 def open_catalog(target: TableTarget) -> Catalog:
-    """Open the catalog of a target by PyIceberg's configuration.
+    """Open the catalog of a target, according to PyIceberg's configuration.
 
     Raises:
         PipelineError: If PyIceberg is not installed, or the catalog cannot be opened.
@@ -148,8 +148,8 @@ def export_study(
         root: Directory of experiments.
         target: Names of the tables.
         catalog: Catalog of the tables.
-        sessions: Factory of the Spark session, or of the threads, that write and measure.
-        report: Function that is called with the number of finished tasks and of all tasks.
+        sessions: Factory of the Spark session or the threads that write and measure.
+        report: Function that is called with the number of finished tasks and the number of all tasks.
 
     Raises:
         PipelineError: If there is no finished run, or a table cannot be written.
@@ -188,7 +188,7 @@ def list_runs(table: Table) -> set[Key]:
 
 
 def _open_table(catalog: Catalog, name: str, schema: pa.Schema, partitions: Sequence[str]) -> Table:
-    """Load a table, create it if it does not exist, and add columns that it does not have yet."""
+    """Load a table. Create it if it does not exist, and add missing columns."""
     from pyiceberg.exceptions import TableAlreadyExistsError
 
     if not catalog.table_exists(name):
@@ -218,9 +218,9 @@ def _open_table(catalog: Catalog, name: str, schema: pa.Schema, partitions: Sequ
 
 
 def _commit(catalog: Catalog, name: str, prepare: Callable[[Table], Callable[[Transaction], None] | None]) -> Table:
-    """Commit a change to a table. After a lost race, ``prepare`` derives the change again from the new state of the table.
+    """Commit a change to a table. If the commit loses the race, ``prepare`` derives the change again from the table's new state.
 
-    ``prepare`` returns None if nothing has to change.
+    ``prepare`` returns None if no change is needed.
     """
     from pyiceberg.exceptions import CommitFailedException
 
@@ -242,7 +242,7 @@ def _commit(catalog: Catalog, name: str, prepare: Callable[[Table], Callable[[Tr
 
 
 def _add_files(catalog: Catalog, name: str, files: Mapping[Key, str]) -> int:
-    """Add the files of runs that the table does not contain yet, delete the other files, and return the number of added runs."""
+    """Add the files of runs that the table lacks, delete the other files, and return the number of added runs."""
 
     def prepare(table: Table) -> Callable[[Transaction], None] | None:
         present = list_runs(table)
@@ -303,7 +303,7 @@ def _make_runs_table(inventory: Inventory) -> pa.Table:
 def _write_files(
     root: Path, table: Table, runs: Mapping[Key, int], sessions: Sessions, report: Report | None
 ) -> tuple[dict[Key, str], dict[Key, str]]:
-    """Write a file for each run, by tasks; return the files, and the reasons why runs cannot be used."""
+    """Write a file for each run in tasks. Return the files, and the reasons why some runs cannot be used."""
     specs = [
         FileSpec(
             str(root.resolve()),
@@ -332,7 +332,7 @@ def write_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _write_file(spec: FileSpec) -> str | None:
-    """Copy the rows of a run to a data file; return the reason if the run cannot be used."""
+    """Copy the rows of a run to a data file. Return the reason if the run cannot be used."""
     from pyiceberg.io import load_file_io
 
     run = StoredRun(run_directory(Path(spec.root) / spec.experiment, spec.seed))

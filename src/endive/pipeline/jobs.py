@@ -1,7 +1,7 @@
 """Run tasks on Spark, or in threads of this process. Tasks take specifications and return small rows.
 
-A function on executors runs the tasks, each a list of specifications. The rows that it returns are collected in an Arrow table, so
-there must be few: one row per file or per run, never one per transaction.
+A task is a list of specifications, which a function processes on an executor. The rows that the function returns are collected in
+an Arrow table, so there must be few: one row per file or per run, never one per transaction.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Report = Callable[[int, int], None]
-"""Function that receives the number of finished tasks and of all tasks."""
+"""Function of the number of finished tasks and the number of all tasks."""
 Spec = str
-"""A specification of work for a task, as JSON text."""
+"""Specification of work for a task, as JSON text."""
 T = TypeVar("T")
 _TASKS = pa.schema([("task", pa.int32()), ("specs", pa.string())])
 _TYPES = {pa.string(): "string", pa.int64(): "bigint", pa.float64(): "double", pa.bool_(): "boolean"}
@@ -35,7 +35,7 @@ _POLL_SECONDS = 0.25
 
 @dataclass(frozen=True)
 class LocalThreads:
-    """Threads of this process that run tasks, for studies that are too small for Spark. The compiled engine releases Python's lock.
+    """Threads of this process that run tasks, for studies that are too small for Spark.
 
     Attributes:
         workers: Number of concurrent tasks.
@@ -45,12 +45,12 @@ class LocalThreads:
 
 
 def spark_ddl(schema: pa.Schema) -> str:
-    """Return an Arrow schema as Spark DDL. Raises KeyError for a type that no table of the project has."""
+    """Return an Arrow schema as Spark DDL. Raises KeyError for a type that Endive's tables do not use."""
     return ", ".join(f"{field.name} {_TYPES[field.type]}" for field in schema)
 
 
 def deal(specs: Sequence[Spec], weights: Sequence[float], tasks: int) -> list[list[Spec]]:
-    """Distribute specifications over tasks of about equal cost, the costliest task first."""
+    """Distribute specifications over tasks of about equal cost. The costliest task is the first."""
     loads = [0.0] * max(1, min(tasks, len(specs)))
     hands: list[list[Spec]] = [[] for _ in loads]
     for weight, index in sorted(((weight, index) for index, weight in enumerate(weights)), key=lambda pair: (-pair[0], pair[1])):
@@ -62,7 +62,7 @@ def deal(specs: Sequence[Spec], weights: Sequence[float], tasks: int) -> list[li
 
 
 def count_tasks(spark: SparkSession | LocalThreads, weight: float, weight_per_task: float) -> int:
-    """Return the number of tasks with which all cores are busy and the overhead per task is small."""
+    """Return a number of tasks with which all cores are busy and the overhead per task is small."""
     return max(cores(spark), int(-(-weight // weight_per_task)))
 
 
@@ -72,7 +72,7 @@ def cores(spark: SparkSession | LocalThreads) -> int:
         return spark.workers
     try:
         return int(spark.sparkContext.defaultParallelism)
-    except Exception:  # Spark Connect does not report it
+    except Exception:  # Spark Connect does not report the number
         return os.cpu_count() or 1
 
 
@@ -87,7 +87,7 @@ def run_tasks(
 
 
 def _run_in_threads(threads: LocalThreads, tasks: Sequence[Sequence[Spec]], work: TaskFunction, report: Report | None) -> pa.Table:
-    """Return the rows of the tasks, in the order of the tasks; an interruption waits for the tasks that are running."""
+    """Run tasks in threads, and return their rows in the order of the tasks. An interruption waits for the running tasks."""
     batches = make_task_table(tasks).to_batches(max_chunksize=1)
     pool = ThreadPoolExecutor(max(1, min(threads.workers, len(batches))))
     try:
@@ -114,8 +114,8 @@ def make_task_table(tasks: Sequence[Sequence[Spec]]) -> pa.Table:
 def repartition_by_task(spark: SparkSession, specs: pa.Table, tasks: int) -> DataFrame:
     """Create a DataFrame with a partition for each ``task``, in order, so that the first tasks start first.
 
-    Spark accepts an Arrow table directly; Python rows would cost 1.5 s in the first job of a session. With one
-    row per task and one core per row, Spark partitions them in this way by itself.
+    The table is passed to Spark as an Arrow table, because Python rows would cost 1.5 s in the first job of a session. With one row
+    per task and one core per row, Spark already partitions the rows in this way.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -132,7 +132,7 @@ def collect_arrow(frame: DataFrame) -> pa.Table:
 
 
 def summarize_error(error: Exception) -> str:
-    """Return the cause of an error in one line: for a failed task, the last line of its traceback."""
+    """Return the cause of an error in one line. For a failed task, this is the last line of its traceback."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     for index, line in enumerate(lines):
         if line.startswith("Traceback"):
@@ -161,9 +161,9 @@ def run_with_progress(
     finished: Callable[[], int] | None = None,
     poll_seconds: float = _POLL_SECONDS,
 ) -> T:
-    """Call a function that waits for Spark, and report progress meanwhile; Ctrl-C cancels Spark's jobs.
+    """Call a function that waits for Spark, and report progress meanwhile. Ctrl-C cancels Spark's jobs.
 
-    ``finished`` returns the progress; by default the number of finished Spark tasks.
+    ``finished`` is a function that returns the progress; by default, the number of finished Spark tasks.
     """
     done: list[T] = []
     errors: list[BaseException] = []
@@ -191,7 +191,7 @@ def run_with_progress(
 
 
 def _finished(spark: SparkSession, total: int) -> int:
-    """Return the number of finished tasks of the active stage; 0 on Spark Connect, which does not report it."""
+    """Return the number of finished tasks of the active stage; 0 on Spark Connect, which does not report the number."""
     try:
         tracker = spark.sparkContext.statusTracker()
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]

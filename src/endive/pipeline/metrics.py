@@ -1,8 +1,8 @@
-"""Measure the metrics of a directory of experiments by Spark tasks, from the files of the runs.
+"""Measure the metrics of a directory of experiments in Spark tasks, from the files of the runs.
 
-A task reduces every run of a measurement unit to a few rows. Only these rows are sent to the driver, which computes estimates over
-seeds and writes the tables ``by_run``, ``by_experiment``, ``saturation``, ``distributions`` and ``over_time``, as Parquet and CSV.
-``docs/explanation/statistics.md`` has the definitions.
+A task reduces every run of a measurement unit to a few rows. Only these rows are sent to the driver, which computes estimates
+across seeds and writes the tables ``by_run``, ``by_experiment``, ``saturation``, ``distributions`` and ``over_time`` as Parquet and
+CSV. ``docs/explanation/statistics.md`` defines the metrics.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Sessions = Callable[[], "AbstractContextManager[SparkSession | LocalThreads]"]
-"""Factory of the Spark session, or of the threads, that do the work."""
+"""Factory of the Spark session or the threads that do the work."""
 MeasureMissing = Callable[[list[MeasureUnit]], tuple[pa.Table, list[tuple[str, int, str]]]]
 """Function that measures units without stored metrics. Returns their rows and the damaged runs."""
 _ROWS_PER_TASK = 4_000_000
 _ROWS_PER_RUN = 50_000
-"""Number of rows that take as long to measure as a run takes to open."""
+"""Number of rows that are measured in the time that it takes to open a run."""
 _DAMAGE = "damage"
 _TASK_SCHEMA = MEASURED_SCHEMA.append(pa.field(_DAMAGE, pa.string()))
 _UNIT = TypeAdapter(MeasureUnit)
@@ -80,12 +80,12 @@ def measure_study(
     Args:
         spark: Spark session, or threads of this process.
         root: Directory of experiments.
-        options: Options of measuring.
-        tasks: Number of Spark tasks; by default determined from the number of rows.
-        report: Function that is called with the number of finished tasks and of all tasks.
+        options: Options of the measurement.
+        tasks: Number of Spark tasks; by default, determined from the number of rows.
+        report: Function that is called with the number of finished tasks and the number of all tasks.
 
     Raises:
-        PipelineError: If no run can be used, or warm-up and cool-down leave nothing of a run.
+        PipelineError: If no run can be used, or warm-up and cool-down exclude a whole run.
     """
     taken = take_inventory(root)
     check_options(taken, options)
@@ -93,10 +93,10 @@ def measure_study(
 
 
 def assemble_study(root: Path, options: MetricsOptions) -> MeasuredStudy | None:
-    """Write the tables from metrics that the tasks of a sweep stored. Return None if some runs are not measured yet.
+    """Write the tables from metrics that the tasks of a sweep stored. Return None if some runs have not been measured yet.
 
     Raises:
-        PipelineError: If there is no finished run, or warm-up and cool-down leave nothing of a run.
+        PipelineError: If there is no finished run, or warm-up and cool-down exclude a whole run.
     """
     taken = take_inventory(root)
     check_options(taken, options)
@@ -142,7 +142,7 @@ def current_rows(root: Path, sessions: Sessions, asked: MetricsOptions | None = 
     Args:
         root: Directory of experiments.
         sessions: Factory of the Spark session, which is created only if some runs have no stored metrics.
-        asked: Options of measuring; by default the options of the last measurement.
+        asked: Options of the measurement; by default, those of the last measurement.
 
     Raises:
         PipelineError: If there is no finished run, or warm-up and cool-down leave nothing of a run.
@@ -159,7 +159,7 @@ def current_rows(root: Path, sessions: Sessions, asked: MetricsOptions | None = 
 
 
 def current_tables(root: Path, sessions: Sessions, asked: MetricsOptions | None = None) -> StudyTables:
-    """Return the tables of a directory, after measuring the runs that changed since the tables were written.
+    """Measure the runs that have changed since the tables of a directory were written, and return the tables.
 
     Args:
         root: Directory of experiments.
@@ -185,7 +185,7 @@ def current_tables(root: Path, sessions: Sessions, asked: MetricsOptions | None 
 
 
 def last_options(root: Path) -> MetricsOptions:
-    """Return the options of the existing tables; the defaults if there are no tables."""
+    """Return the options with which the existing tables were measured, or the defaults if there are no tables."""
     try:
         return _OPTIONS.validate_python((read_state(root) or {})["options"])
     except (ValueError, KeyError):
@@ -213,7 +213,7 @@ def _is_current(state: dict[str, Any], taken: Inventory, options: MetricsOptions
 def _measure_units(
     spark: SparkSession | LocalThreads, units: list[MeasureUnit], inventory: Inventory, tasks: int | None, report: Report | None
 ) -> tuple[pa.Table, list[tuple[str, int, str]]]:
-    """Return a row for each run, class and operation, and for totals, in any order, and the damaged runs."""
+    """Return rows for each run, class and operation, and for totals, in any order; also return the damaged runs."""
     weights = [
         sum(inventory.experiments[name].rows + float(_ROWS_PER_RUN) * len(seeds) for name, seeds in unit.experiments.items())
         for unit in units

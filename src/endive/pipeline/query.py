@@ -1,6 +1,6 @@
-"""Run SQL over the rows of a directory of experiments and over its tables of metrics.
+"""Run SQL queries on the rows and the tables of metrics of a directory of experiments.
 
-The views are ``transactions`` (rows of all runs with their parameters) and the tables of metrics: ``runs``, ``experiments``,
+The views are ``transactions`` (the rows of all runs, with their parameters) and the tables of metrics: ``runs``, ``experiments``,
 ``saturation``, ``distributions`` and ``over_time``.
 """
 
@@ -58,7 +58,7 @@ def parameters_table(inventory: Inventory) -> pa.Table:
 
 
 def open_views(spark: SparkSession, root: Path, inventory: Inventory, sql: str) -> None:
-    """Create the views that a query refers to."""
+    """Create the views to which a query refers."""
     is_whole = all(run.rows_kept == "all" for each in inventory.experiments.values() for run in each.runs)
     if is_whole or _NAMES_ROWS.search(sql):
         transactions(spark, root, inventory).createOrReplaceTempView("transactions")
@@ -75,7 +75,7 @@ def query(spark: SparkSession, root: Path, inventory: Inventory, sql: str, limit
     from pyspark.logger import PySparkLogger
 
     open_views(spark, root, inventory, sql)
-    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)  # it prints the stack trace of a wrong query
+    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)  # prints traces of query errors
     try:
         frame = spark.sql(sql).limit(limit + 1)
     except Exception as error:

@@ -1,8 +1,8 @@
-"""Start Spark sessions that are local by default, do not log to the console, and are stopped at the end of a block.
+"""Start Spark sessions, which are local by default, do not log to the console, and are stopped at the end of a block.
 
-Sessions start in a separate thread, so that other work can be done meanwhile. The module uses only public interfaces of pyspark
-(tested with 4.3): ``SparkSession.builder``, ``SparkContext(gateway=...)`` and ``launch_gateway``, whose ``popen_kwargs`` keep the
-output of the JVM off the terminal.
+Sessions start in a separate thread, so that the process can do other work meanwhile. The module uses only public interfaces of
+pyspark (tested with 4.3): ``SparkSession.builder``, ``SparkContext(gateway=...)`` and ``launch_gateway``, whose ``popen_kwargs``
+keep the output of the JVM off the terminal.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCAL_MASTER = "local[*,4]"
-"""Local master with all cores, on which a failed task is tried up to four times, as on a cluster."""
+"""Local master with all cores, on which a task is attempted up to four times, as on a cluster."""
 PYSPARK_BOUNDS = ("4.3", "5")
-"""Oldest supported release of pyspark, and the first unsupported later release."""
+"""Oldest supported release of pyspark, and the first release that is not supported."""
 RESPONSE_SECONDS = 15.0
-"""Longest wait for the first response of a master or a server."""
+"""Maximum wait for the first response of a master or a server, in seconds."""
 _DRIVER_MEMORY_SHARE = 0.25
 _LEAST_MEMORY_MIB, _MOST_MEMORY_MIB = 1024, 4096
 _CONNECT_VARIABLES = ("SPARK_CONNECT_MODE_ENABLED", "SPARK_REMOTE", "SPARK_LOCAL_REMOTE")
@@ -54,7 +54,7 @@ class SparkOptions:
     Attributes:
         master: Master URL of Spark.
         remote: Address of a Spark Connect server.
-        ship_code: Send the package to executors that do not have it installed.
+        ship_code: Whether to send the package to executors, on which it is not installed.
         settings: Further Spark settings, which override Endive's settings.
     """
 
@@ -70,7 +70,7 @@ class SparkOptions:
 
 
 class StartingSession:
-    """Session that starts in the background after ``begin``."""
+    """Session that ``begin`` starts in the background."""
 
     def __init__(self, options: SparkOptions, app: str, folder: Path) -> None:
         self._options, self._app, self._folder = options, app, folder
@@ -93,7 +93,7 @@ class StartingSession:
         """Wait for the session.
 
         Raises:
-            SessionError: If Spark cannot be started; the message contains the remedy.
+            SessionError: If Spark cannot be started. The message states the remedy.
         """
         self.begin()
         assert self._session is not None
@@ -117,7 +117,7 @@ class StartingSession:
 
 @contextmanager
 def starting_session(options: SparkOptions | None = None, app: str = "endive") -> Iterator[StartingSession]:
-    """Provide a session that can start in the background; stop it at the end of the block."""
+    """Yield a session that can start in the background, and stop it at the end of the block."""
     with tempfile.TemporaryDirectory(prefix="endive-spark-", ignore_cleanup_errors=True) as folder, _keep_environment():
         starting = StartingSession(options or SparkOptions(), app, Path(folder))
         try:
@@ -140,7 +140,7 @@ def spark_session(options: SparkOptions | None = None, app: str = "endive") -> I
     """Start a session for the block.
 
     Raises:
-        SessionError: If Spark cannot be started; the message contains the remedy.
+        SessionError: If Spark cannot be started. The message states the remedy.
     """
     with starting_session(options, app) as starting:
         yield starting.get()
@@ -201,13 +201,13 @@ def _start(options: SparkOptions, app: str, folder: Path) -> SparkSession:
 
 
 def _create_session(settings: Mapping[str, str], output: Path) -> SparkSession:
-    """Create a session; the output of the JVM and of its Python workers goes to a file."""
+    """Create a session. The output of the JVM and its Python workers is written to a file."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
     conf = SparkConf().setAll(list(settings.items()))
-    if not _jvms:  # there can be one JVM in a process
+    if not _jvms:  # a process can have only one JVM
         with output.open("ab") as file:
             _jvms.append(launch_gateway(conf, {"stdout": file, "stderr": file}))  # type: ignore[no-untyped-call]
         SparkContext(conf=conf, gateway=_jvms[0])
@@ -217,7 +217,7 @@ def _create_session(settings: Mapping[str, str], output: Path) -> SparkSession:
 
 
 _jvms: list[Any] = []
-"""Connection to the JVM of this process, which lives until the process ends."""
+"""Connection to the JVM of this process, which runs until the process ends."""
 
 
 def _prepare_pyspark() -> None:
@@ -249,7 +249,7 @@ def _parse_version(text: str) -> tuple[int, ...]:
 
 
 def _check_master(master: str) -> None:
-    """Raise OSError if no process listens at the address of a standalone master; Spark itself would try for 1 min."""
+    """Raise OSError if no process listens at the address of a standalone master, because Spark itself would try for 1 min."""
     if not master.startswith("spark://"):
         return
     addresses = [urlsplit(f"//{each}") for each in master.removeprefix("spark://").split(",")]
@@ -266,7 +266,7 @@ def _check_master(master: str) -> None:
 
 
 def _set_environment(master: str) -> Path:
-    """Set the environment variables with which Spark finds Java and this Python; return the Java home."""
+    """Set the environment variables with which Spark finds Java and this Python, and return the Java home."""
     java = java_home()
     os.environ["JAVA_HOME"] = str(java)
     os.environ["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
@@ -300,7 +300,7 @@ def _settings(options: SparkOptions, folder: Path, java: Path) -> dict[str, str]
 
 
 def driver_memory_mib() -> int:
-    """Return the memory of the driver: a quarter of the machine's memory, within bounds. The driver does not hold rows."""
+    """Return the memory of the driver, which does not hold rows: a quarter of the machine's memory, within bounds."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
     return int(min(max(total * _DRIVER_MEMORY_SHARE, _LEAST_MEMORY_MIB), _MOST_MEMORY_MIB))
 
@@ -323,7 +323,7 @@ def _java_options(options: SparkOptions, folder: Path, java: Path) -> list[str]:
 
 @contextmanager
 def _keep_environment() -> Iterator[None]:
-    """Restore the environment variables that make pyspark create every later session as a Spark Connect session."""
+    """Restore the environment variables after the block, because pyspark would create all later sessions on Spark Connect."""
     before = {name: os.environ.get(name) for name in _CONNECT_VARIABLES}
     try:
         yield
@@ -350,11 +350,11 @@ _JAVA_CAUSE = re.compile(r"^(?:: |Caused by: |Exception in thread \"main\" )[\w.
 
 
 def _summarize(error: Exception, output: Path | None = None) -> str:
-    """Return the cause of an error in one line: the innermost cause in Java, or else the first line of the error."""
+    """Return the cause of an error in one line: the innermost cause in Java, or the first line of the error."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     text = str(error).strip()
-    if not _jvms and output is not None and output.exists():  # the JVM ended at its start
+    if not _jvms and output is not None and output.exists():  # the JVM failed to start
         text = f"{text}\n{output.read_text(errors='replace')}"
     causes = _JAVA_CAUSE.findall(text)
     if not causes:

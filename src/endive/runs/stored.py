@@ -1,7 +1,8 @@
-"""Find, check and clean up experiments on disk, and take the inventory of a directory: experiments, parameters, finished runs.
+"""Find, check and clean up experiments on disk, and take the inventory of a directory.
 
-A run is complete if its results have the checksum that its provenance records; otherwise it is run again. The inventory is taken
-from directories and provenance records. It reads no rows: checksums are checked when results are used.
+A run is complete if its results have the checksum that its provenance records; an incomplete run is executed again. The inventory
+lists the experiments, parameters and finished runs in a directory. It is taken from directory names and provenance records, without
+reading rows, because checksums are compared when results are used.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from endive.version import code_version
 
 @dataclass(frozen=True)
 class StoredRun:
-    """Directory of one seed of an experiment. ``experiment_hash`` is the hash in the experiment's name, if it has one."""
+    """Directory of one seed of an experiment. ``experiment_hash`` is the hash in the name of the experiment, or None."""
 
     directory: Path
     experiment_hash: str | None = None
@@ -67,7 +68,7 @@ class StoredRun:
         return KEPT_ROWS.index(self.rows_kept) <= KEPT_ROWS.index(rows)
 
     def problem(self) -> str | None:
-        """Return the problem of the run; None if it is complete. Reads the results to compare their checksum."""
+        """Return the problem of the run, or None if it is complete. The check reads the results to compare their checksum."""
         problem = self.record_problem()
         if problem is not None:
             return problem
@@ -78,7 +79,7 @@ class StoredRun:
         return None if found == self.provenance["results_sha256"] else "corrupt: the checksum of its results does not match"
 
     def record_problem(self) -> str | None:
-        """Return the problem of the record of the run, or a message that results are missing; None if there is no problem."""
+        """Return the problem of the provenance record, or a message that results are missing; None if there is no problem."""
         if not self.results.is_file():
             return "incomplete: it has no results"
         if isinstance(self._provenance, RecordError):
@@ -86,7 +87,7 @@ class StoredRun:
         return self.misplaced()
 
     def misplaced(self) -> str | None:
-        """Return a message if the record belongs to another seed or experiment; otherwise None."""
+        """Return a message if the record belongs to a different seed or experiment, otherwise None."""
         seed, experiment = self.provenance.get("seed", self.seed), self.provenance.get("experiment_hash")
         if seed != self.seed:
             return f"damaged: {PROVENANCE}: seed: is {seed}, but it is in the directory of seed {self.seed}"
@@ -100,7 +101,7 @@ _NAME = TypeAdapter(ExperimentName)
 
 
 def is_name(name: str) -> bool:
-    """Return whether a name is valid for an experiment, whose directory it names."""
+    """Return whether a name is valid for an experiment and its directory."""
     try:
         _NAME.validate_python(name)
     except ValidationError:
@@ -136,7 +137,7 @@ class StoredExperiment:
         return [entry for entry in self.directory.iterdir() if entry.is_dir()]
 
     def problems(self) -> list[str]:
-        """Return the problem of the directory, without the problems of its runs."""
+        """Return the problems of the directory, without those of its runs."""
         found = [] if is_name(self.name) else [f"{NAME_PROBLEM}: {self.name!a}"]
         try:
             read_toml(self.directory / CONFIG)
@@ -152,7 +153,7 @@ class StoredExperiment:
 
     @cached_property
     def code_version(self) -> str | None:
-        """Model version of the runs, if a record contains it."""
+        """Model version of the runs; None if no record contains it."""
         return next((run.provenance["code_version"] for run in self.runs if run.provenance.get("code_version")), None)
 
     @property
@@ -162,7 +163,7 @@ class StoredExperiment:
 
 
 def find_experiments(root: Path) -> Iterator[StoredExperiment]:
-    """Yield the experiments of a directory, by name."""
+    """Yield the experiments in a directory, by name."""
     if root.is_dir():
         for entry in sorted(root.iterdir()):
             if is_experiment(entry):
@@ -170,7 +171,7 @@ def find_experiments(root: Path) -> Iterator[StoredExperiment]:
 
 
 def find_orphans(root: Path) -> Iterator[StoredExperiment]:
-    """Yield the directories with runs but without a configuration, which are remains of damaged experiments."""
+    """Yield the directories that contain runs but no configuration, which are remains of damaged experiments."""
     if root.is_dir():
         for entry in sorted(root.iterdir()):
             if entry.is_dir() and not is_experiment(entry):
@@ -180,7 +181,7 @@ def find_orphans(root: Path) -> Iterator[StoredExperiment]:
 
 
 def removable(root: Path, *, incomplete: bool, old: bool) -> list[Path]:
-    """Return the directories of incomplete runs, files that killed processes left, and experiments of another version."""
+    """Return the directories of incomplete runs, files that killed processes left behind, and experiments of other versions."""
     found: list[Path] = []
     for experiment in find_experiments(root):
         if old and not experiment.of_this_version:
@@ -195,7 +196,7 @@ def removable(root: Path, *, incomplete: bool, old: bool) -> list[Path]:
 
 
 class PipelineError(RuntimeError):
-    """Raised if a dataset or its metrics cannot be created; the message contains the reason and the remedy.
+    """Raised if a dataset or its metrics cannot be created. The message states the reason and the remedy.
 
     Attributes:
         usage: Whether the error is a usage error.
@@ -208,7 +209,7 @@ class PipelineError(RuntimeError):
 
 @dataclass(frozen=True)
 class Damage:
-    """A run or an experiment that cannot be used, with the reason."""
+    """Run or experiment that cannot be used, with the reason."""
 
     where: str
     message: str
@@ -216,7 +217,7 @@ class Damage:
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """A finished run, as recorded in its provenance."""
+    """Finished run, as recorded in its provenance."""
 
     seed: int
     rows: int
@@ -226,7 +227,7 @@ class RecordedRun:
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment and its finished runs, by seed."""
+    """Experiment with its finished runs by seed."""
 
     label: str
     hash: str
@@ -248,7 +249,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Inventory:
-    """Experiments by name, damaged runs and experiments, and the number of runs without results."""
+    """Experiments of a directory by name, damaged runs and experiments, and the number of runs without results."""
 
     experiments: Mapping[str, Experiment] = field(default_factory=dict)
     problems: tuple[Damage, ...] = ()
@@ -265,14 +266,14 @@ class Inventory:
         return sum(len(experiment.runs) for experiment in self.experiments.values())
 
     def require_rows(self, root: Path, names: Iterable[str] | None = None) -> None:
-        """Raise PipelineError if not all rows of some experiments, by default of all experiments, were kept."""
+        """Raise PipelineError if rows of the named experiments (by default, of any experiment) were not kept."""
         for name in self.experiments if names is None else names:
             for run in self.experiments[name].runs:
                 if run.rows_kept != "all":
                     raise PipelineError(f"{root}: {rows_missing(run.rows_kept)} ({name} seed {run.seed})", usage=True)
 
     def digest(self) -> str:
-        """Return a hash of the results and parameters in the inventory, independent of when and where they were written."""
+        """Return a hash of the results and parameters in the inventory, independent of the time and place of their creation."""
         listed = {
             name: [dict(each.parameters), [(run.seed, run.results_sha256) for run in each.runs]]
             for name, each in sorted(self.experiments.items())
@@ -280,7 +281,7 @@ class Inventory:
         return hashlib.sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()[:16]
 
     def without(self, damaged: Sequence[tuple[str, int, str]]) -> Inventory:
-        """Return the inventory without damaged runs, which become problems. Experiments without other runs are removed.
+        """Return the inventory with damaged runs listed as problems instead. Experiments without other runs are removed.
 
         Args:
             damaged: Experiment, seed and reason of each damaged run.
@@ -335,7 +336,7 @@ def experiment_from_records(label: str, digest: str, records: Sequence[Mapping[s
         label: Label of the experiment.
         digest: Hash of the experiment.
         records: Provenance records, at least one.
-        directory: Directory of its configuration, which contains the names of the providers.
+        directory: Directory of the configuration, which contains the names of the providers.
     """
     parameters = records[0]["parameters"]
     runs = sorted((_recorded_run(each) for each in records), key=lambda run: run.seed)

@@ -1,5 +1,5 @@
-"""Analyses that need several runs, on this machine without Spark: replications, measuring, frontier searches, tuning.
+"""Analyze several runs on this machine, without Spark: replications, measurement, load searches, tuning and screening.
 
-The package takes configurations and the rows of runs, and returns metrics, which ``endive.analysis`` defines. Replications keep
-metrics in small files in a folder; the rest of the package has no state.
+The package takes configurations and the rows of runs, and returns metrics, which ``endive.analysis`` defines. Replications store
+metrics in small files. The rest of the package has no state.
 """

@@ -1,6 +1,6 @@
 """Create the tables of experiments and of saturation from the table of runs.
 
-The table of runs has a row for each run, class and operation. The table of experiments has means over seeds with intervals; the
+The table of runs has a row for each run, class and operation. The table of experiments has means across seeds with intervals. The
 table of saturation has a row for each curve over the load.
 """
 
@@ -32,11 +32,11 @@ _LOAD = re.compile(r"_(rate|inter_arrival_(scale|mean|value))$")
 
 
 def make_experiments_table(runs: pa.Table, manifest: Inventory) -> pa.Table:
-    """Return the metrics over seeds with the parameters; parameters that vary come first.
+    """Return the metrics across seeds and the parameters of each experiment. Parameters that vary are the first columns.
 
-    Each metric has columns for the half width of its 95% interval (``_hw``) and, if it can be missing, for the number of seeds with
-    a value (``_n``). Proportions also have columns for both ends of the interval (``_low``, ``_high``); percentiles and retries
-    have the bounds over seeds.
+    Each metric has a column for the half width of its 95% interval (``_hw``) and, if it can be missing, one for the number of seeds
+    with a value (``_n``). Proportions also have columns for both ends of the interval (``_low``, ``_high``). Percentiles and
+    retries have columns for their bounds across seeds.
     """
     grouped = runs.group_by(_GROUP, use_threads=False).aggregate(
         [
@@ -73,7 +73,7 @@ def make_experiments_table(runs: pa.Table, manifest: Inventory) -> pa.Table:
 
 
 def _make_mean_columns(grouped: pa.Table, name: str) -> dict[str, Any]:
-    """Return the columns of a mean over seeds and of the half width of its Student's t interval."""
+    """Return the columns of a mean across seeds and of the half width of its Student's t interval."""
     deviations = grouped.column(f"{name}_stddev").to_numpy(zero_copy_only=False)
     counts = grouped.column(f"{name}_count").to_numpy()
     widths = pa.array(half_widths(np.asarray(deviations, np.float64), counts), pa.float64(), from_pandas=True)
@@ -88,7 +88,7 @@ def _name_estimate_columns(name: str) -> tuple[str, ...]:
 
 
 def _estimate_groups(runs: pa.Table, groups: Sequence[tuple[str, str, str]]) -> dict[str, pa.Array]:
-    """Estimate proportions, percentiles and saturation over seeds, for each experiment, class and operation."""
+    """Estimate proportions, percentiles and saturation across seeds, for each experiment, class and operation."""
     names = [name for name in runs.column_names if name in _NEEDED]
     rows: dict[tuple[str, str, str], list[dict[str, Any]]] = {group: [] for group in groups}
     for row in runs.select([*_GROUP, *names]).to_pylist():
@@ -130,13 +130,13 @@ def make_load_point(load: float, rows: Sequence[Mapping[str, Any]]) -> LoadPoint
 
 @dataclass(frozen=True)
 class LoadAxis:
-    """Parameter that sets the load. Interarrival times are converted to rates."""
+    """Parameter that sets the load. An inter-arrival time is converted to a rate."""
 
     column: str
 
     @property
     def is_interval(self) -> bool:
-        """True if the parameter is an interarrival time."""
+        """True if the parameter is an inter-arrival time."""
         return _INTERVAL_OF_ARRIVALS.search(self.column) is not None
 
     def load(self, value: Value) -> float:
@@ -145,7 +145,7 @@ class LoadAxis:
 
 
 def find_load_axis(manifest: Inventory, key: str | None) -> LoadAxis | str:
-    """Return the requested load axis or, by default, the only rate that varies. Without a load axis, return the reason.
+    """Return the requested load axis or, by default, the only rate that varies. If there is no load axis, return the reason.
 
     Raises:
         PipelineError: If the requested key is not a number in any experiment.
@@ -191,10 +191,10 @@ def make_saturation_table(experiments: pa.Table, manifest: Inventory, axis: Load
 
 
 def _list_curve_parameters(manifest: Inventory, axis: LoadAxis) -> list[str]:
-    """Return the parameters that distinguish curves: all that vary, except the load.
+    """Return the parameters that distinguish curves: all parameters that vary, except the load.
 
     The duration distinguishes curves only if two experiments differ in nothing else, because runs at low load often last longer to
-    collect as many transactions.
+    collect the same number of transactions.
     """
     names = [name for name in varying(manifest.parameters) if name != axis.column]
     others = [name for name in names if name != _DURATION]

@@ -28,7 +28,7 @@ from endive.workload.arrivals import INTER_ARRIVAL, RATE, kind_of
 
 Tree = dict[str, Any]
 FARTHEST = 1024.0
-"""Ratio of the bounds of the search to its start, if the user gives no bounds."""
+"""Ratio between the bounds of the search and the first load, if the user sets no bounds."""
 _OWN_RATE = re.compile(r"^workload\.(?P<name>[^.]+)\.rate$")
 _COMMON_RATE = f"transaction.{RATE.key}"
 _COMMON_SCALE = f"transaction.{INTER_ARRIVAL.key}.scale"
@@ -36,7 +36,7 @@ _COMMON_SCALE = f"transaction.{INTER_ARRIVAL.key}.scale"
 
 @dataclass(frozen=True)
 class VariedFile:
-    """Configuration file of a search, with name, content, directory and overrides."""
+    """Configuration file of a study, with its name, content, directory and overrides."""
 
     source: str
     tree: Tree
@@ -44,11 +44,11 @@ class VariedFile:
     overrides: Mapping[str, Any]
 
     def make_document(self, settings: Mapping[str, Any]) -> Document:
-        """Return the configuration with other values of keys. Raises ConfigError if the values are not valid."""
+        """Return the configuration with new values for some keys. Raises ConfigError if a value is invalid."""
         return check_document(self.tree, self.source, self.directory, {**self.overrides, **settings})
 
     def describe_origin(self) -> dict[str, Any]:
-        """Return the code version, the file and the overrides for the record of a result."""
+        """Return the code version, the file and the overrides, which the record of a result contains."""
         return {
             "endive_version": __version__,
             "code_version": code_version(),
@@ -79,10 +79,10 @@ class Question(VariedFile):
 def read_question(
     path: Path, given: FrontierSettings, overrides: Mapping[str, Any], *, quick: bool = False, content: Tree | None = None
 ) -> Question:
-    """Create the question from a file (or its content, with ``path`` for messages) and the command-line options.
+    """Create the question from a file and the command-line options. With ``content``, ``path`` is only used in messages.
 
     Raises:
-        ConfigError: If the file or an option is not valid.
+        ConfigError: If the file or an option is invalid.
     """
     tree = read_toml(path) if content is None else content
     if "frontier" in tree or "base" in tree or any(closest(key, ["frontier"]) for key in tree):
@@ -110,7 +110,7 @@ def read_question(
 
 
 def _normalize_rate(tree: Tree, vary: str, overrides: Mapping[str, Any]) -> tuple[Tree, float | None]:
-    """Convert the exponential interval of the varied class to a rate; return the configuration and the value of the varied key."""
+    """Convert the exponential interval of the varied class to a rate. Return the configuration and the value of the varied key."""
     if vary == _COMMON_RATE:
         _require_common_arrivals(tree)
         tree = _with_scale(tree)
@@ -177,7 +177,7 @@ def _make_search(settings: FrontierSettings, value: float | None, vary: str, pat
 
 
 def _read_precision(settings: FrontierSettings) -> tuple[float, int]:
-    """Return the width of the interval of the load and the maximum number of seeds that a precision implies."""
+    """Return the relative width of the load interval and the maximum number of seeds that correspond to a precision."""
     assert settings.precision is not None
     for name in ("tolerance", "seeds"):
         if getattr(settings, name) is not None:
@@ -202,7 +202,7 @@ def _read_precision(settings: FrontierSettings) -> tuple[float, int]:
 def _check_question(question: Question) -> Question:
     """Check that the configuration is valid at the loads of the search and has the class and operation of the condition.
 
-    The returned question is restricted to whole numbers if the varied key is.
+    If the varied key is an integer, the returned question is restricted to integers.
     """
     search, condition = question.search, question.condition
     document = question.document(search.start)
@@ -220,7 +220,7 @@ def _check_question(question: Question) -> Question:
 
 
 def check_known(source: str, asked: Condition | Subject, document: Document) -> None:
-    """Raise ConfigError if the configuration does not have the class, or the operation does not exist."""
+    """Raise ConfigError if the configuration does not have the class, or if the operation does not exist."""
     for name, known, what in (
         (asked.workload_class, [each.name for each in resolve_classes(document)], "class"),
         (asked.operation, list(OPERATIONS), "operation"),
@@ -230,7 +230,7 @@ def check_known(source: str, asked: Condition | Subject, document: Document) -> 
 
 
 def estimate_at(question: Question, replications: Replications, load: float, seeds: int) -> Estimate | None:
-    """Estimate the metric of a question at a load with the seeds 0, 1, ...; None if there is no measurement."""
+    """Estimate the metric of a question at a load with ``seeds`` seeds; None if there is no measurement."""
     runs = replications.measure(question.document(load), range(seeds))
     return estimate_subject(runs, question.condition.subject)
 
@@ -242,6 +242,6 @@ def list_values(runs: tuple[RunMetrics, ...], metric: str, workload_class: str, 
 
 
 def estimate_subject(runs: Sequence[RunMetrics], subject: Subject, confidence: float = CONFIDENCE) -> Estimate | None:
-    """Estimate a metric over the seeds of some runs; None if no run has a value."""
+    """Estimate a metric across the seeds of some runs; None if no run has a value."""
     rows = [run.select(subject.workload_class, subject.operation) for run in runs]
     return estimate_metric(rows, subject.metric, confidence)

@@ -1,9 +1,9 @@
-"""Replications: run a configuration with several seeds on this machine and measure each run.
+"""Run replications: run a configuration with several seeds on this machine, and measure each run.
 
-Runs are stored in the same layout as by ``endive run`` and ``endive sweep``, identified by experiment hash and seed, so that no run
-is repeated. The metrics of each run and the window of each configuration are stored next to the runs, with the version and the
-options of the measurement. Rows of transactions are kept only on request. Threads suffice: the compiled engine releases Python's
-global lock.
+Runs are stored in the layout of ``endive run`` and ``endive sweep`` and identified by experiment hash and seed, so that no run is
+repeated. The metrics of each run and the window of each configuration are stored next to the runs, with the version and the options
+of the measurement. Rows of transactions are kept only on request. Runs execute in threads, because the compiled engine releases
+Python's global interpreter lock.
 
     FOLDER/HASH/window.json  cfg.toml
     FOLDER/HASH/SEED/metrics.json  results.parquet  summary.json  provenance.json
@@ -44,19 +44,19 @@ from endive.studies.measure import (
 )
 
 WINDOW_SEEDS = 3
-"""Number of initial seeds that determine the window of a configuration, so that it does not change when seeds are added."""
+"""Number of seeds that determine the window of a configuration, which therefore does not change when seeds are added."""
 
 
 class Replications:
-    """Replications of documents with several seeds, whose metrics are stored in a folder.
+    """Runs of documents with several seeds. The metrics are stored in a folder.
 
     Args:
-        folder: Folder of the runs.
-        options: Options of measuring.
-        keep_rows: Whether to keep the rows of transactions, which is required for pairing and for other windows.
+        folder: Folder for the runs.
+        options: Options of the measurement.
+        keep_rows: Whether to keep the rows of transactions, which pairing and later changes of the window require.
         workers: Number of concurrent runs; by default the number of cores.
-        among_many: Whether to wait for a kernel that has to be compiled; otherwise the reference engine is used if it is faster.
-        stopped: Function that is called periodically; once it returns True, runs raise InterruptedError.
+        among_many: Whether to wait for a kernel that must be compiled. Otherwise, the reference engine is used if it is faster.
+        stopped: Function that is called periodically. When it returns True, runs raise InterruptedError.
     """
 
     def __init__(
@@ -77,14 +77,14 @@ class Replications:
         self._among_many = among_many
         self._stopped = stopped or (lambda: False)
         self.runs = 0
-        """Number of runs that were simulated, not reused."""
+        """Number of simulated runs, without reused runs."""
 
     def measure(self, document: Document, seeds: Sequence[int], window: Window | None = None) -> tuple[RunMetrics, ...]:
-        """Return the metrics of a document with these seeds, in the given order; run missing seeds.
+        """Return the metrics of a document for these seeds, in the given order. Run missing seeds.
 
         Args:
-            document: The configuration.
-            seeds: The seeds.
+            document: Configuration.
+            seeds: Seeds.
             window: Measurement window; by default the window of the configuration.
         """
         chosen = window or self.window(document, seeds)
@@ -100,7 +100,7 @@ class Replications:
         return tuple(metrics for seed in seeds if (metrics := found[seed]) is not None)
 
     def window(self, document: Document, seeds: Sequence[int]) -> Window:
-        """Return the window of a configuration: as set by the options, or else determined from the runtimes and the first seeds."""
+        """Return the window of a configuration, as set by the options or determined from the runtimes and the first seeds."""
         check_window(document, self._options)
         experiment, first = compute_experiment_hash(document), list(seeds[:WINDOW_SEEDS])
         duration, cooldown = document.simulation.duration_ms, self._options.cooldown_ms
@@ -124,12 +124,12 @@ class Replications:
         return found
 
     def submitted(self, document: Document, seed: int) -> dict[str, Submitted]:
-        """Return the transactions of a run by class, in the order of submission. Needs ``keep_rows``."""
+        """Return the transactions of a run by class, in the order of submission. Requires ``keep_rows``."""
         with open_run("", RunFile(seed, self.rows_file(document, seed))) as rows:
             return rows.submitted()
 
     def simulate(self, document: Document, seeds: Sequence[int]) -> None:
-        """Run the seeds that have no rows yet. Needs ``keep_rows``."""
+        """Run the seeds that have no rows yet. Requires ``keep_rows``."""
         self._simulate(document, compute_experiment_hash(document), seeds)
 
     def rows_file(self, document: Document, seed: int) -> Path:
@@ -146,7 +146,7 @@ class Replications:
                 self.runs += 1
                 done.result()
         except BaseException:
-            self._stop.set()  # stops the runs in progress
+            self._stop.set()  # stop the runs in progress
             raise
         finally:
             pool.shutdown(cancel_futures=True)
@@ -167,7 +167,7 @@ class Replications:
         return RunMetrics(seed, tuple(rows))
 
     def _read_metrics(self, experiment: str, seed: int, window: Window) -> RunMetrics | None:
-        """Return the stored metrics of a run; None if there are none of this version and window."""
+        """Return the stored metrics of a run; None if there are none for this version and window."""
         try:
             kept = read_json(self._directory(experiment, seed) / RUN_METRICS)
             same = kept["version"] == metrics_version() and Window(**kept["window"]) == window

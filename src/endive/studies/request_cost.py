@@ -1,7 +1,7 @@
-"""Compute the metrics that depend on the configuration and the summary of a run: requests, their cost, utilization of a service.
+"""Compute metrics that depend on the configuration and summary of a run: requests, their cost, utilization of the catalog.
 
-Counts of requests come from the metrics of each class over the whole cohort: requests of aborted transactions and of transactions
-in flight at the end of the run are included. ``docs/explanation/cost.md`` has the definitions with an example.
+Requests are counted over the whole cohort, including aborted transactions and transactions in flight at the end of the run.
+``docs/explanation/cost.md`` contains the definitions with an example.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ KINDS: dict[Kind, str] = {
 }
 """Names of kinds of requests."""
 SECONDS_PER_MONTH = 730.0 * 3600.0
-"""Length of a month in cost per month."""
+"""Length of a month in the metric of cost per month."""
 COST = ("cost_per_1000_commits", "cost_per_month")
-"""Cost metrics, at list prices."""
+"""Metrics of cost at list prices."""
 _READS = ("metadata_reads", "manifest_list_reads", "manifest_file_reads", "data_reads")
 _WRITES = (
     "metadata_writes",
@@ -45,12 +45,12 @@ _WRITES = (
     "data_writes",
     "list_requests",
 )
-"""Columns with the price of a write; object stores charge list requests like writes."""
+"""Columns of requests with the price of a write, including list requests, which object stores charge like writes."""
 
 
 @dataclass(frozen=True)
 class Basis:
-    """Properties of a configuration that determine its requests.
+    """Properties of a configuration that determine its requests and their prices.
 
     Attributes:
         store: Object store of the tables.
@@ -75,8 +75,8 @@ class Cost:
 
     Attributes:
         requests: Number of requests by kind.
-        money: Cost by kind, 0 for kinds without a price; None if the object store of the tables has no price.
-        unpriced: Kinds that occur and have no price.
+        money: Cost by kind of request, 0 for kinds without a price; None if the object store of the tables has no prices.
+        unpriced: Kinds of requests that occur but have no price.
         orphaned_files: Number of orphaned files.
         currency: Currency of ``money``.
         commits_per_s: Commits per second of simulated time.
@@ -96,17 +96,17 @@ class Cost:
 
     @property
     def total_money(self) -> float | None:
-        """Cost of all requests with a price; None if the object store has no prices."""
+        """Cost of all requests that have a price; None if the object store has no prices."""
         return None if self.money is None else sum(self.money.values())
 
     @property
     def money_per_month(self) -> float | None:
-        """Cost per month of 730 h at the simulated commit rate; None if the object store has no price."""
+        """Cost per month of 730 h at the simulated commit rate; None if the object store has no prices."""
         return None if self.total_money is None else self.total_money * self.commits_per_s * SECONDS_PER_MONTH / 1000.0
 
 
 def basis_of(parameters: Mapping[str, Any], classes: Sequence[str]) -> Basis:
-    """Return the properties that determine the cost of an experiment, from flat parameters such as ``param_storage_provider``."""
+    """Return the properties that determine the cost of an experiment, from its columns such as ``param_storage_provider``."""
 
     def of_class(name: str, key: str) -> Any:
         own = parameters.get(f"param_workload_{name.replace('-', '_')}_{key}")
@@ -139,7 +139,7 @@ def _path(name: str | None) -> CommitPath:
 
 
 def rows_by_class(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Select the rows of metrics from which cost is computed: each class over all operations."""
+    """Select the rows of metrics from which cost is computed, which are those of each class for all operations."""
     return [row for row in rows if row["workload_class"] != ALL and row["operation_type"] == ALL]
 
 
@@ -177,13 +177,13 @@ def cost_of(rows: Sequence[Mapping[str, Any]], basis: Basis, prices: Prices) -> 
 
 
 def cost_metrics(rows: Sequence[Mapping[str, Any]], basis: Basis, prices: Prices) -> dict[str, float | None]:
-    """Return the cost metrics of some rows, one row per class; None without commits or prices."""
+    """Return the cost metrics of some rows, one row per class. A metric is None without commits or prices."""
     cost = cost_of(rows, basis, prices)
     return dict.fromkeys(COST) if cost is None else dict(zip(COST, (cost.total_money, cost.money_per_month), strict=True))
 
 
 def _unit_prices(basis: Basis, prices: Prices) -> dict[Kind, float | None] | None:
-    """Return the price of 1,000 requests of each kind (None for a catalog without a price); None if the store has no prices."""
+    """Return the price of 1,000 requests by kind (None if the catalog has no price), or None if the object store has no prices."""
     store = prices.find(basis.store)
     catalog = None if basis.catalog is None else prices.find(basis.catalog)
     reads = commits = prices.service_request if basis.service else None
@@ -203,8 +203,8 @@ class RunFacts:
 
     Attributes:
         basis: Properties that determine the cost of requests; None if the configuration cannot be read.
-        utilization: Utilization of the workers of the catalog service; None without a service.
-        limit_reached_ms: Time of the first commit that exceeded the size limit of metadata.json; None if none did.
+        utilization: Utilization of the workers of the catalog service; None without a catalog service.
+        limit_reached_ms: Time of the first commit that exceeded the size limit of metadata.json; None if no commit did.
     """
 
     basis: Basis | None = None
@@ -213,12 +213,12 @@ class RunFacts:
 
 
 def facts_of(document: Document, results: Path) -> RunFacts:
-    """Return the cost basis, utilization and time of the size limit of a run from its configuration and summary."""
+    """Return the facts of a run that follow from its configuration and its summary."""
     return _facts(basis_of_document(document), document.catalog.workers, _files_of(results).summary)
 
 
 def read_facts(results: Path) -> RunFacts:
-    """Return the cost basis, utilization and time of the size limit of a run on disk; empty if the configuration cannot be read."""
+    """Return the facts of a run on disk, from its configuration and summary; empty if the configuration cannot be read."""
     config = _files_of(results).config
     try:
         basis, workers = _read_config(config, config.stat().st_mtime_ns)
@@ -229,19 +229,19 @@ def read_facts(results: Path) -> RunFacts:
 
 @lru_cache(maxsize=256)
 def _read_config(config: Path, _modified_ns: int) -> tuple[Basis, int]:
-    """Return the properties that are equal for all runs of a configuration."""
+    """Return the cost basis and the number of catalog workers, which are the same for all runs of a configuration."""
     document = load_document(config)
     return basis_of_document(document), document.catalog.workers
 
 
 def _files_of(results: Path) -> RunFiles:
-    """Return the files of a run, given the file of its rows: in the directory of a labelled experiment, or next to the results."""
+    """Return the files of a run, given its results: in the directory of a labelled experiment, or next to the results."""
     beside, inside = RunFiles.beside(results), RunFiles.in_directory(results.parent)
     return inside if results in (inside.results, inside.measuring) and not beside.config.exists() else beside
 
 
 def _facts(basis: Basis, workers: int, summary: Path) -> RunFacts:
-    """Return the facts of a run by its basis, the workers of its catalog service, and its summary."""
+    """Return the facts of a run, given its cost basis, the number of catalog workers, and its summary."""
     try:
         found = read_record(summary, SummaryRecord)
     except RecordError:
@@ -252,7 +252,7 @@ def _facts(basis: Basis, workers: int, summary: Path) -> RunFacts:
 
 
 def add_configured(rows: Mapping[Key, Mapping[str, Any]], facts: RunFacts) -> dict[Key, dict[str, Any]]:
-    """Add the metrics that depend on the configuration to the rows of a run. Metrics of the catalog are added only to totals."""
+    """Add metrics that depend on the configuration to the metrics of a run. Metrics of the catalog are added only to totals."""
     found = {key: dict(row) for key, row in rows.items()}
     if facts.basis is not None:
         for (workload_class, operation), row in found.items():

@@ -1,8 +1,8 @@
-"""Screen parameters: rank their effects on a metric, by the method of Morris (SALib).
+"""Screen parameters: rank them by their effects on a metric, with the method of Morris (SALib).
 
-Trajectories through the ranges of the parameters change one parameter at a time. The mean of the absolute changes of the metric,
-scaled to the whole range, ranks the parameters; their standard deviation shows effects that are not linear or that depend on other
-parameters.
+Trajectories through the ranges of the parameters change one parameter at a time. Parameters are ranked by the mean of the absolute
+changes of the metric, scaled to the whole range. A large standard deviation of the changes indicates effects that are not linear or
+that depend on other parameters.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SECTIONS = ("storage", "catalog", "table", "transaction", "workload", "failures
 
 @dataclass(frozen=True)
 class ScreeningQuestion(VariedFile):
-    """Configuration, metric, and the parameters that may affect it, with their ranges."""
+    """Configuration, metric, and the parameters to screen, with their ranges."""
 
     objective: Subject
     parameters: tuple[Dimension, ...]
@@ -69,7 +69,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Screening:
-    """Effects of all parameters, the largest first, and the trajectories on which they were measured."""
+    """Effects of all parameters, the largest first, and the trajectories that were measured."""
 
     effects: tuple[Effect, ...]
     trajectories: int
@@ -82,11 +82,11 @@ def read_screening(path: Path, goal: str, parameters: Sequence[str], overrides: 
     Args:
         path: File of the configuration.
         goal: Metric.
-        parameters: ``KEY=LOW..HIGH``, ``KEY=a,b,c``, or ``KEY`` for half to twice its value; by default all numbers of the file.
+        parameters: ``KEY=LOW..HIGH``, ``KEY=a,b,c``, or ``KEY`` for half to twice its value; by default, all numbers in the file.
         overrides: Keys to override in the file.
 
     Raises:
-        ConfigError: If the question is not valid, or there is no parameter.
+        ConfigError: If the question is invalid, or there are no parameters.
     """
     objective = parse_subject(goal, RATES, "--for")
     tree = read_toml(path)
@@ -109,13 +109,13 @@ def _parse_parameter(text: str, tree: Tree, document: Callable[[Mapping[str, Any
 
 
 def _vary_around(key: str, value: float, document: Callable[[Mapping[str, Any]], Document]) -> Dimension:
-    """Return the range from half a value to twice the value."""
+    """Return the dimension of a key from half to twice its value."""
     low, high = (value // 2 or 1, 2 * value) if isinstance(value, int) else (value / 2.0, 2.0 * value)
     return parse_dimension(f"{key}={low}..{high}", document, "--parameters")
 
 
 def _list_numbers(tree: Tree, document: Callable[[Mapping[str, Any]], Document]) -> Iterator[Dimension]:
-    """Yield the keys of a file with positive numbers that can be halved and doubled."""
+    """Yield the keys of a file whose values are positive numbers that can be halved and doubled."""
     for key, value in _leaves({name: tree[name] for name in _SECTIONS if name in tree}, ""):
         number = plain_value(key, value)
         if isinstance(number, int | float) and not isinstance(number, bool) and number > 0:
@@ -147,9 +147,9 @@ def screen(
     Args:
         question: Configuration, metric and parameters.
         replications: Runs on this machine.
-        trajectories: Number of trajectories; each requires one more point than there are parameters.
-        seeds: Number of seeds of each point; all points have the same seeds.
-        key: Seed of the trajectories.
+        trajectories: Number of trajectories. The number of points of a trajectory is the number of parameters plus 1.
+        seeds: Number of seeds of each point. All points use the same seeds.
+        key: Random seed of the trajectories.
         report: Function that is called after each point with its number and the number of points.
 
     Raises:
@@ -190,7 +190,7 @@ def _load_salib() -> tuple[Callable[..., Mapping[str, Any]], Callable[..., Any]]
 
 
 def _measure(question: ScreeningQuestion, replications: Replications, settings: Mapping[str, Any], seeds: int) -> float:
-    """Return the mean of the metric at a point; NaN if it has no value."""
+    """Return the mean of the metric at a point, or NaN if the metric has no value."""
     runs = replications.measure(question.make_document(settings), range(seeds))
     rows = [run.select(question.objective.workload_class, question.objective.operation) for run in runs]
     found = estimate_metric(rows, question.objective.metric)

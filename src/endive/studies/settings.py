@@ -1,7 +1,7 @@
-"""Settings that ``endive tune`` searches, in one table: key, classes it applies to, values to try, and how to set it.
+"""Define the settings that ``endive tune`` searches: their keys, their classes, the values to try, and how to set them.
 
-A setting applies to a class only if the class has its arrival kind or operation. All values can be used in practice: integer
-properties, and intervals that a scheduler can express.
+A setting applies to a class only if the class has the corresponding arrival kind or operation. All values can be used in practice:
+integer properties, and intervals that a scheduler can express.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _RANGE = 10.0
 FEWEST_INTERVALS = 20
 """Minimum number of intervals in a run."""
 _MEASURED = 0.75
-"""Fraction of a run that is expected to remain after the warm-up."""
+"""Expected fraction of a run that remains after the warm-up."""
 
 _INTERVAL_KEY = PERIODIC_JOB.numbers[0].path
 _PHASE_KEY = f"{PERIODIC_JOB.key}.phase_ms"
@@ -43,7 +43,7 @@ _WRITERS_PHASE_KEY = WRITERS.companions[1]
 
 @dataclass(frozen=True)
 class Snippet:
-    """Snippet to paste, and where to paste it."""
+    """Text to paste, and where to paste it."""
 
     where: str
     text: str
@@ -51,7 +51,7 @@ class Snippet:
 
 @dataclass(frozen=True)
 class Scope:
-    """Workload class to tune, with its configuration and the number of its transactions that a run should have."""
+    """Workload class to tune, with its configuration and the number of transactions that it should have in a run."""
 
     document: Document
     resolved: ResolvedClass
@@ -64,21 +64,21 @@ class Scope:
 
     @property
     def section(self) -> str:
-        """Section of the configuration file for the class."""
+        """Section of the class in the configuration file."""
         return "transaction" if self.resolved.own is None else f"workload.{self.resolved.name}"
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting to search.
+    """Setting to search.
 
     Attributes:
-        group: Name of the setting for ``--search``.
+        group: Name of the setting in ``--search``.
         key: Key of the class.
         applies: Function that returns whether a class has the setting.
         values: Function that returns the values to try.
         changes_load: Whether the setting changes how often the class commits.
-        property: Corresponding Iceberg table property, if there is one.
+        property: Corresponding Iceberg table property, or None.
         paste: Function that returns the snippets that set the value of the class.
     """
 
@@ -91,7 +91,7 @@ class Setting:
     paste: Callable[[Scope], Sequence[Snippet]] = lambda scope: ()
 
     def choices(self, scope: Scope) -> tuple[Any, ...]:
-        """Return the values to try and the current value, numbers in ascending order."""
+        """Return the values to try, including the current value. Numbers are in ascending order."""
         now = current_value(self.key, scope.resolved)
         found = [*dict.fromkeys((*self.values(scope), now))]
         known = [each for each in found if each is not None]
@@ -100,7 +100,7 @@ class Setting:
 
 
 def current_value(key: str, resolved: ResolvedClass) -> Any:
-    """Return the value of a key of a class; None if the class has no value, such as the backoff of a class without backoff."""
+    """Return the value of a key of a class; None if the key does not apply, such as a key of backoff without backoff."""
     first, *rest = key.split(".")
     if first == "retry_backoff" and not resolved.settings.retry_backoff.enabled:
         return None
@@ -120,7 +120,7 @@ def _has(operation: str) -> Callable[[Scope], bool]:
 
 
 def _intervals(now: float, scope: Scope, per_interval: int) -> list[int]:
-    """Return intervals within a factor of the current one that occur often enough in a run."""
+    """Return intervals that are near the current one and occur often enough in a run."""
     duration = scope.document.simulation.duration_ms * _MEASURED
     longest = min(_RANGE * now, duration / FEWEST_INTERVALS)
     if scope.transactions:
@@ -154,7 +154,7 @@ def _has_periodic_rivals(scope: Scope) -> bool:
 
 
 def _fewer(count: int | None) -> list[int]:
-    """Return numbers of writers up to the current one."""
+    """Return numbers of writers to try, up to the current number."""
     return sorted({math.ceil((count or 1) / factor) for factor in (1, 2, 4, 8)})
 
 
@@ -215,7 +215,7 @@ def cron_line(interval_ms: float, phase_ms: float = 0.0) -> str | None:
 
 
 def _cron_field(step: int, start: int, size: int) -> str:
-    """Return a field of a cron expression: every ``step``, starting at ``start``."""
+    """Return a field of a cron expression for every ``step`` units, starting at ``start``."""
     if step == size:
         return str(start)
     if step == 1:
@@ -237,7 +237,7 @@ ICEBERG_RETRY_SETTINGS = tuple(
     Setting(RETRIES, key, lambda scope: scope.resolved.path.is_iceberg, _fixed(*_RETRY_VALUES[key]), property=name)
     for name, key in ICEBERG_RETRY_PROPERTIES.items()
 )
-"""Retry settings of Iceberg's clients that are table properties. Multiplier and jitter are fixed in the client."""
+"""Retry settings of Iceberg's clients that are table properties. The client fixes multiplier and jitter."""
 CLASS_SETTINGS = (
     Setting(
         "interval",
@@ -310,18 +310,18 @@ CLASS_SETTINGS = (
         changes_load=True,
     ),
 )
-"""Settings of individual classes, in the order of the recommendation."""
+"""Settings of individual classes, in the order in which recommendations list them."""
 GROUPS = tuple(dict.fromkeys(each.group for each in (*ICEBERG_RETRY_SETTINGS, *CLASS_SETTINGS)))
-"""Names of settings for ``--search``."""
+"""Names of settings in ``--search``."""
 _ASKED_ONLY = "writers"
-"""Group that is searched only on request, because the model does not know how much data a writer can handle."""
+"""Setting that is searched only on request, because the model does not know how much data a writer can handle."""
 
 
 def default_groups(*, constrained: bool) -> tuple[str, ...]:
     """Return the settings to search by default.
 
-    Settings that change the commit rate of a class are searched only with a condition, because otherwise the lowest rate is always
-    the best.
+    Settings that change the commit rate of a class are searched only if there is a condition (``constrained``), because the lowest
+    rate would otherwise always be the best.
     """
     load = {each.group for each in CLASS_SETTINGS if each.changes_load}
     return tuple(group for group in GROUPS if group != _ASKED_ONLY and (constrained or group not in load))

@@ -42,16 +42,16 @@ RETRY_SETTINGS = (
     Dimension("retry_backoff.max_ms", 5_000.0, 60_000.0),
     Dimension("retry_backoff.jitter", 0.0, 1.0),
 )
-"""Retry settings of the simplified commit path: exponential backoff with proportional jitter."""
+"""Retry settings of the simplified commit path, which uses exponential backoff with proportional jitter."""
 _BACKOFF: Mapping[str, Any] = {"retry_backoff": {"enabled": True}}
 _ICEBERG_BACKOFF: Mapping[str, Any] = {"retry_backoff": ICEBERG_RETRY["retry_backoff"]}
-"""Backoff of a tuned class before the values of a candidate are applied, independent of the file."""
+"""Backoff of a tuned class to which the values of a candidate are applied, independent of the file."""
 _BACKOFF_KEY = "retry_backoff."
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Candidate of a search: settings by key, in the order in which they are applied, and the resulting configuration.
+    """Candidate of a search: settings in the order in which they are applied, and the resulting configuration.
 
     Attributes:
         name: Name of the candidate in results.
@@ -73,11 +73,11 @@ class Space:
     """Settings to search.
 
     Attributes:
-        retries: Retry settings, common to all sections in ``tuned``; keys without the section.
-        others: Other settings; keys with the section.
-        today: Current value of each setting, if known.
+        retries: Retry settings that all sections in ``tuned`` share. Their keys do not contain the section.
+        others: Other settings. Their keys contain the section.
+        today: Current values of settings, as far as they are known.
         tuned: Sections whose retry settings are searched.
-        backoff: Backoff of these sections before the values of a candidate are applied.
+        backoff: Backoff of these sections to which the values of a candidate are applied.
     """
 
     retries: tuple[Dimension, ...]
@@ -96,7 +96,7 @@ class Space:
         return {name: value for name, value in point.items() if name not in self.today or self.today[name] != value}
 
     def settings(self, point: Mapping[str, Any]) -> Tree:
-        """Return the keys of a candidate: the retry settings of each tuned section, and the other keys."""
+        """Return the settings of a candidate by dotted key: the retry settings of each tuned section, and the other settings."""
         retries = {each.name for each in self.retries}
         changed = {name: value for name, value in point.items() if name in retries}
         known = {name: value for name, value in self.today.items() if _BACKOFF_KEY in name and value is not None}
@@ -125,13 +125,13 @@ class Space:
 
 @dataclass(frozen=True)
 class TuningQuestion(VariedFile):
-    """A configuration, the metric to improve, the conditions to meet, and the candidates."""
+    """Configuration, metric to optimize, conditions to meet, and candidates."""
 
     objective: Subject
     conditions: tuple[Condition, ...]
     space: Space
     candidates: list[Candidate]
-    """Current settings, Iceberg's defaults and the initial candidates; a search adds further candidates."""
+    """Current settings, Iceberg's defaults and the initial candidates. A search adds further candidates."""
 
     @property
     def same_references(self) -> bool:
@@ -144,16 +144,16 @@ class TuningQuestion(VariedFile):
 
     @property
     def asked(self) -> tuple[tuple[str, Condition | Subject], ...]:
-        """Command-line options, with their metrics."""
+        """Conditions and metric of the question, each with its command-line option."""
         return (("--for", self.objective), *(("--subject-to", each) for each in self.conditions))
 
     def add(self, point: Mapping[str, Any]) -> int | None:
-        """Add the candidate at a point, and return its number; None if a candidate with the same configuration exists."""
+        """Add the candidate at a point, and return its number, or None if a candidate with the same configuration exists."""
         count = len(self.candidates)
         return count if self.find(point) == count else None
 
     def find(self, point: Mapping[str, Any]) -> int:
-        """Return the number of the candidate at a point; add the candidate if there is none."""
+        """Return the number of the candidate at a point. Add the candidate if it does not exist."""
         settings = self.space.settings(point)
         made = self.make_document(settings)
         identity = compute_experiment_hash(made)
@@ -172,7 +172,7 @@ class TuningQuestion(VariedFile):
         return [each for each in found if each is not None]
 
     def simpler(self, candidate: int) -> list[int]:
-        """Return the numbers of the candidates that have one setting of a candidate reset to the value in the file."""
+        """Return the numbers of the candidates in which one setting of a candidate is reset to its value in the file."""
         point = self.candidates[candidate].point
         found = []
         for dropped in point:
@@ -193,17 +193,17 @@ def read_tuning(
     search: Sequence[str] = (),
     content: Tree | None = None,
 ) -> TuningQuestion:
-    """Read the question from a file (or its content, with ``path`` for messages) and the command line.
+    """Read the question from a file and the command line. With ``content``, ``path`` is only used in messages.
 
     Args:
         path: File of the configuration.
-        goal: Metric to improve.
+        goal: Metric to optimize.
         subject_to: Conditions to meet.
         vary: Further keys to search, with their values.
         overrides: Keys to override in the file.
         count: Number of initial candidates.
-        key: Seed for the choice of the initial candidates.
-        search: Groups of settings to search; by default all that apply.
+        key: Random seed with which the initial candidates are chosen.
+        search: Groups of settings to search; by default, all that apply.
         content: Content of the file, if it has already been read.
 
     Raises:
@@ -246,13 +246,13 @@ def read_tuning(
 
 
 def check_precision(question: TuningQuestion, precision: Precision | None, source: str) -> None:
-    """Raise ConfigError if a precision in percentage points is requested of an objective that is not a proportion."""
+    """Raise ConfigError if a precision in percentage points is requested for an objective that is not a proportion."""
     if precision is not None:
         choose_subjects([question.objective], precision, source)
 
 
 def flatten_iceberg_retry() -> dict[str, Any]:
-    """Return Iceberg's default retry settings, by key."""
+    """Return Iceberg's default retry settings by key."""
     backoff = {name: value for name, value in ICEBERG_RETRY["retry_backoff"].items() if name != "enabled"}
     return {
         "retry": ICEBERG_RETRY["retry"],
@@ -262,7 +262,7 @@ def flatten_iceberg_retry() -> dict[str, Any]:
 
 
 def _make_backed(question: TuningQuestion, settings: Mapping[str, Any]) -> Document:
-    """Return the configuration with the settings and the backoff of a candidate."""
+    """Return the configuration with the settings of a candidate and backoff enabled."""
     space = question.space
     return question.make_document({**_set_in_sections(space.tuned, space.backoff), **settings})
 
@@ -278,7 +278,7 @@ def _make_space(today: Document, asked: Sequence[Condition | Subject], groups: S
     classes = resolve_classes(today)
     chosen = [each for each in classes if asked[0].workload_class in (ALL, each.name)]
     iceberg = [each for each in chosen if each.path.is_iceberg]
-    if iceberg:  # the properties of a table are those of all its writers
+    if iceberg:  # the properties of a table apply to all its writers
         iceberg = [each for each in classes if each.path.is_iceberg and any(_share_table(each, other) for other in iceberg)]
     tuned = iceberg or chosen
     sections = tuple(Scope(today, each).section for each in tuned)
@@ -304,7 +304,7 @@ def _make_space(today: Document, asked: Sequence[Condition | Subject], groups: S
 
 
 def _share_table(one: ResolvedClass, other: ResolvedClass) -> bool:
-    """Return whether two classes may write to the same table."""
+    """Return whether two classes can write to the same table."""
     tables = [None if each.own is None else each.own.tables for each in (one, other)]
     return None in tables or bool(set(tables[0] or ()) & set(tables[1] or ()))
 
@@ -316,7 +316,7 @@ def _count_needed(asked: Condition | Subject, name: str) -> int:
 
 
 def _add_varied(space: Space, varied: Sequence[Dimension], today: Document) -> Space:
-    """Return a search space with further keys, which replace keys of the same name."""
+    """Return a search space with further keys, which replace existing keys of the same name."""
     given = {each.name for each in varied}
     retries = tuple(each for each in space.retries if not all(f"{section}.{each.name}" in given for section in space.tuned))
     others = (*(each for each in space.others if each.name not in given), *varied)
@@ -371,7 +371,7 @@ def parse_dimension(text: str, document: Callable[[Mapping[str, Any]], Document]
 
 
 class CostEvaluator:
-    """Measurement of candidates, all with the same seeds and in one window."""
+    """Evaluator that measures all candidates with the same seeds and in one window."""
 
     def __init__(self, question: TuningQuestion, replications: Replications) -> None:
         self._question = question
@@ -387,7 +387,7 @@ class CostEvaluator:
                 _check_transactions(source, asked, runs)
 
     def runs(self, candidate: int, seeds: Sequence[int]) -> tuple[RunMetrics, ...]:
-        """Return the metrics of a candidate; run missing seeds."""
+        """Return the metrics of a candidate for some seeds. Run missing seeds."""
         return self._replications.measure(self._question.candidates[candidate].document, seeds, self.window)
 
     def __call__(self, candidate: int, seeds: Sequence[int]) -> Measured:
@@ -418,7 +418,7 @@ def _combine(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def _check_transactions(source: str, objective: Condition | Subject, runs: Sequence[RunMetrics]) -> None:
-    """Raise ConfigError if runs have too few transactions for a percentile of the question."""
+    """Raise ConfigError if runs have too few transactions for the percentile of the objective."""
     percent = next((each for each in PERCENTS if objective.metric.endswith(f"_p{each}_ms")), None)
     if percent is None:
         return
@@ -434,7 +434,7 @@ def _check_transactions(source: str, objective: Condition | Subject, runs: Seque
 
 
 def compute_cost(row: Mapping[str, Any], metric: str) -> Cost:
-    """Return the bounds of the cost of a run: the metric, negated if higher values are better."""
+    """Return the bounds of the cost of a run, which is the metric, or its negative if higher values are better."""
     if metric == "success_rate" and row.get("success_low") is not None:
         return Cost(-row["success_high"], -row["success_low"])
     value = row.get(metric)
