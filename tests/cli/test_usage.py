@@ -26,6 +26,14 @@ def test_every_command_has_its_place() -> None:
     )
 
 
+@pytest.mark.parametrize("name", [name for name, command in COMMANDS.items() if hasattr(command, "commands")])
+def test_the_help_of_a_group_cuts_no_summary(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = " ".join(invoke(name, "--help").stdout.split())
+    for each in COMMANDS[name].commands.values():
+        assert " ".join(each.get_short_help_str(limit=400).split()) in text
+
+
 @pytest.mark.parametrize("name", [name for name, command in COMMANDS.items() if not hasattr(command, "commands")])
 def test_every_command_has_examples_with_options_that_it_has(name: str) -> None:
     text = invoke(name, "--help").stdout

@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_CONDITION = 3
-"""Raised if a condition of ``--fail-if`` is met."""
+"""Exit code if a condition of ``--fail-if`` is met."""
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
 
 app = typer.Typer(
     name="endive",
-    help="Simulate Apache Iceberg's optimistic concurrency control: when commits saturate, why they are slow, and what helps.",
+    help="Simulate Apache Iceberg's optimistic concurrency control: find out when commit throughput saturates, why commits are "
+    "slow, and which changes help.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -37,7 +38,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.", show_default=False)]
 
 
 def _version(wanted: bool) -> None:
@@ -50,7 +51,7 @@ def _version(wanted: bool) -> None:
 def main(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
 ) -> None:
-    """Options of all commands."""
+    """Define the options of all commands."""
 
 
 @contextmanager
@@ -83,7 +84,7 @@ def exit_codes(output: Output) -> Iterator[None]:
 
 
 def _fail_by(output: Output, error: Exception) -> None:
-    """Exit with the message of a user error; return if the error is of another kind."""
+    """Exit with the message of a user error; return if the error is of a different kind."""
     from endive.config import ConfigError
 
     if isinstance(error, ConfigError):
@@ -115,7 +116,7 @@ def fail(output: Output, message: str, code: int = EXIT_USAGE) -> NoReturn:
 
 
 def refuse(source: str, message: str, key: str = "") -> NoReturn:
-    """Raise ConfigError that names an option, a file, or a key of a file."""
+    """Raise a ConfigError that names an option, a file, or a key of a file."""
     from endive.config import ConfigError, Problem
 
     raise ConfigError(source, [Problem(key, message)]) from None
@@ -129,9 +130,9 @@ def tell_damage(output: Output, problems: Sequence[Damage]) -> None:
 
 
 def leave(code: int) -> NoReturn:
-    """End this process at once, after its exit handlers.
+    """Run the exit handlers and end this process at once.
 
-    After an interruption a thread may still wait inside a library, which would crash during interpreter shutdown.
+    After an interruption, a thread may still be waiting inside a library, and would crash during the shutdown of the interpreter.
     """
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
@@ -161,7 +162,7 @@ def on_terminal() -> bool:
 
 @contextmanager
 def progress(output: Output, what: str, total: float | None = None, *, percent: bool = False) -> Iterator[Any]:
-    """Show a progress bar on a terminal; yield the function that updates it, or None elsewhere."""
+    """Show a progress bar and yield the function that updates it; without a terminal, yield None."""
     if not on_terminal():
         yield None
         return

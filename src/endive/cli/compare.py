@@ -68,11 +68,12 @@ def compare(
     allow_code: AllowCodeOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Compare configurations, experiments or scenarios with the first one, with 95% intervals over paired seeds.
+    """Compare configurations, experiments or scenarios with the first of them, with 95% intervals from paired seeds.
 
-    Two sides are compared metric by metric. More sides, or those of --question, are ranked, with simultaneous intervals.
+    Two of them are compared metric by metric. Three or more are ranked by each metric, with simultaneous intervals. --question
+    ranks two as well.
 
-    --precision applies to the differences of the metrics of --question or --metric (default: success and p95).
+    --precision applies to the differences in the metrics of --question or --metric (default: success and p95).
 
     Exit code: 3 if an alternative meets a condition of --fail-if, otherwise 0.
     """

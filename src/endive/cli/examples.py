@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from endive.report.study_data import Study
     from endive.runs.plan import SweepPlan
 
-commands = typer.Typer(help="List the example studies, and run one.", invoke_without_command=True)
+commands = typer.Typer(help="List, show or run the example studies.", invoke_without_command=True)
 app.add_typer(commands, name="examples")
 
 Kind = Literal["sweep", "frontier", "run"]
@@ -90,7 +90,7 @@ def list_(context: typer.Context, json: JsonFlag = False) -> None:
         output.result([{"name": each.name, "kind": each.kind, "question": each.question, "path": str(each.path)} for each in found])
         output.table("", ("name", "kind", "question"), [(each.name, each.kind, each.question) for each in found])
         output.text("")
-        output.text(f"Files in {examples_folder()}; Run one with `endive examples run NAME`.")
+        output.text(f"The files are in {examples_folder()}. Run an example with `endive examples run NAME`.")
 
 
 @commands.command()

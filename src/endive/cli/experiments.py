@@ -65,7 +65,7 @@ def list_(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
         ]
         output.table("", ("experiment", "description", "runs", "rows", ""), shown)
         old = sum(not each.of_this_version for each in found)
-        output.text(f"{len(found)} experiments in {root}" + (f", {old} of them from another model version" if old else ""))
+        output.text(f"{len(found)} experiments in {root}" + (f", {old} of them from a different model version" if old else ""))
 
 
 @commands.command()
@@ -108,7 +108,7 @@ def show(
 def verify(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
     """Check that all runs are complete and consistent: checksums of results, invariants of rows, counts in summaries.
 
-    Also verify that each configuration matches the parameters of its runs, each study its plan, and the metrics their checksums.
+    Also check that configurations match the parameters of their runs, studies match their plans, and metrics match their checksums.
     For a study packed by `endive pack`, check the checksums of all files.
     """
     with command(json) as output:
@@ -148,7 +148,7 @@ def _metrics_problems(root: Path) -> list[tuple[str, str]]:
     from endive.runs.stored import take_inventory
     from endive.studies.tables import find_lost_units
 
-    remedy, again = f"; `endive metrics {root}` makes it again", "`endive sweep FILE --rows all` runs it again"
+    remedy, again = f"; `endive metrics {root}` creates it again", "`endive sweep FILE --rows all` runs it again"
     lost = find_lost_units(root, take_inventory(root), last_options(root))
     return [
         *((root.name, f"{problem}{'' if lost else remedy}") for problem in find_damaged_tables(root)),
@@ -232,7 +232,7 @@ def check(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
 
 
 def _check_recording(path: Path, output: Output) -> None:
-    """Print the commits in a recording of the lab that a client cannot know the outcome of, and duplicate commits."""
+    """Print the commits of a lab recording whose outcome the client cannot know, and duplicate commits."""
     from endive.lab.recording import check_history, read_requests
 
     requests = [each for each in read_requests(path) if not each.client.startswith("rival:")]
@@ -241,8 +241,8 @@ def _check_recording(path: Path, output: Output) -> None:
     output.text(*(each.sentence for each in found))
     commits = sum(each.is_commit for each in requests)
     output.text(
-        f"{commits} commit requests; {len(found)} commits with a lost response were repeated or have an "
-        f"outcome unknown to the client"
+        f"{commits} commit requests; {len(found)} commits with a lost response were repeated, or the client does not know their "
+        "outcome"
     )
 
 

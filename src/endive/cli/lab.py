@@ -60,7 +60,7 @@ def lab(
     job: Annotated[
         str | None,
         typer.Option(
-            metavar="CLASS", help="Class that COMMAND takes the place of; it gets no concurrent writer.", rich_help_panel=_RIVALS
+            metavar="CLASS", help="Class that COMMAND replaces, and which gets no concurrent writer.", rich_help_panel=_RIVALS
         ),
     ] = None,
     table: Annotated[
@@ -76,9 +76,10 @@ def lab(
 ) -> None:
     """Serve an object store (S3) and an Iceberg REST catalog on 127.0.0.1 with the latencies and failures of FILE.
 
-    With COMMAND, its environment contains the addresses and credentials (AWS_ENDPOINT_URL, PYICEBERG_CATALOG__LAB__URI, ...); the
-    lab prints the conflicts, retries and time to commit of COMMAND, and exits with its exit code. Without COMMAND, the lab prints
-    the variables and runs until Ctrl-C. The lab records every request in requests.parquet and every commit in reports.jsonl.
+    If COMMAND is given, its environment contains the addresses and credentials (AWS_ENDPOINT_URL, PYICEBERG_CATALOG__LAB__URI,
+    ...). The lab prints the conflicts, retries and time to commit of COMMAND, and exits with the exit code of COMMAND. Otherwise,
+    the lab prints these variables and runs until Ctrl-C. It records every request in requests.parquet and every commit in
+    reports.jsonl.
     """
     with command(json) as output:
         from endive.config.load import load_document
@@ -271,10 +272,10 @@ def observe(
     force: ForceFlag = False,
     json: JsonFlag = False,
 ) -> None:
-    """Run COMMAND, which makes one commit, several times in the lab, and write its commit protocol as a file for commit_path.
+    """Run COMMAND, which commits once, several times in the lab, and write its commit protocol to a file for commit_path.
 
-    COMMAND must create its table if it does not exist. Its environment contains the addresses of the lab, as with `endive lab`. The
-    lab delays one of its requests while other runs of COMMAND commit. Comments in the file state which parts are exact.
+    COMMAND must create its table if it does not exist. Its environment contains the addresses of the lab, as in `endive lab`. The
+    lab delays one request of a run while other runs of COMMAND commit. Comments in the file state which parts are exact.
     """
     with command(json) as output:
         from endive.lab.observe import Observer

@@ -49,7 +49,7 @@ def calibrate(
     figure: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="File of the figure of the fit (.svg or .png). Default: in the directory of the profile."
+            metavar="FILE", help="File for the figure of the fit (.svg or .png). Default: in the directory of the profile."
         ),
     ] = None,
     no_figure: Annotated[bool, typer.Option("--no-figure", help="Do not draw the figure.")] = False,

@@ -252,7 +252,7 @@ def replay(
     client: ClientOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Replay a table's commits at their original times, with the original settings and with changed settings."""
+    """Replay a table's commits at their original times, once with the original settings and once with changed settings."""
     with command(json) as output:
         from endive.calibrate.answers import answers
         from endive.calibrate.table_import import make_trace
@@ -297,7 +297,7 @@ def fidelity(
     catalog: CatalogOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Compare attempts, durations and intervals between commits with observations, with a verdict for each metric."""
+    """Compare simulated attempts, durations and intervals between commits with observations; print a verdict for each metric."""
     with command(json) as output:
         from endive.calibrate import InputError
         from endive.calibrate.answers import simulate

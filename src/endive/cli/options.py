@@ -65,7 +65,8 @@ RowsOption = Annotated[
     typer.Option(
         "--rows",
         metavar="all|sample|none",
-        help="Which rows to keep. Default: rows of [sweep]; otherwise all rows up to 20 GiB, and a sample above that.",
+        help="Rows to keep. Default: the value of rows under [sweep]; otherwise all rows if they take at most 20 GiB, and a sample "
+        "if they take more.",
     ),
 ]
 FailIfOption = Annotated[
@@ -87,8 +88,8 @@ WarmupOption = Annotated[
     float | None,
     typer.Option(
         metavar="MS",
-        help="Warm-up period, excluded from all metrics. Default: until commits start at 95% of the arrival "
-        "rate, then determined by MSER-5.",
+        help="Warm-up period, excluded from all metrics. Default: at least until commits start at 95% of the arrival rate, and "
+        "then determined by MSER-5.",
         min=0.0,
         rich_help_panel=WINDOW,
     ),
@@ -112,11 +113,13 @@ RemoteOption = Annotated[
     str | None, typer.Option("--remote", metavar="URL", help="Spark Connect server: sc://HOST:PORT.", rich_help_panel=SPARK)
 ]
 ShipOption = Annotated[
-    bool, typer.Option("--ship-code", help="Send the package to executors that do not have it.", rich_help_panel=SPARK)
+    bool, typer.Option("--ship-code", help="Send the code of Endive to executors that do not have it.", rich_help_panel=SPARK)
 ]
 CodeVersionOption = Annotated[
     str | None,
-    typer.Option("--code-version", metavar="VERSION", help="Code version of the results to use, if the results have several."),
+    typer.Option(
+        "--code-version", metavar="VERSION", help="Code version whose results are used, if there are results of several versions."
+    ),
 ]
 DryRunFlag = Annotated[bool, typer.Option("--dry-run", help="Print the plan and its estimated cost without running it.")]
 ForceFlag = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]

@@ -54,7 +54,7 @@ def report(
 ) -> None:
     """Write a report: one HTML file with the findings, interactive figures, their data and their provenance.
 
-    Runs that are not measured yet are measured first. The file needs no network and no other file.
+    Runs without metrics are measured first. The file works offline and needs no other file.
     """
     with command(json) as output:
         from endive.output_files import check_writable
@@ -150,7 +150,7 @@ def plot(
     list_: Annotated[bool, typer.Option("--list", help="List the available figures without writing files.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Draw the figures of a sweep or a run as PNG, SVG and PDF. New runs are measured first."""
+    """Draw the figures of a sweep or a run as PNG, SVG and PDF. Runs without metrics are measured first."""
     with command(json) as output:
         from endive.output_files import check_inside
         from endive.pipeline.session import SparkOptions, spark_session
@@ -278,8 +278,8 @@ def pack(
 ) -> None:
     """Pack a study into an archive: configurations, rows, provenance, metrics, figures, report and package versions.
 
-    New runs are measured first, and the figures and the report are created. The archive contains the checksum of
-    each file; to check them, unpack it and run `endive experiments verify DIR`.
+    Runs without metrics are measured first, and the figures and the report are created. The archive contains the checksum of each
+    file; to verify the checksums, unpack the archive and run `endive experiments verify DIR`.
     """
     with command(json) as output:
         from endive.output_files import check_writable, write_text

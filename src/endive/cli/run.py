@@ -99,7 +99,7 @@ def run(
 ) -> None:
     """Simulate a configuration once, write its results and print a summary.
 
-    The results are written to DIR/LABEL-HASH/SEED. The label is experiment.label, or the file name without it.
+    The results are written to DIR/LABEL-HASH/SEED. LABEL is experiment.label or, if it is not set, the file name.
 
     With --seeds or --precision, the summary describes the first seed. --precision also prints the metrics of --for (default: those
     of --fail-if, or success and p95) with intervals across all seeds. Finished seeds are reused.
@@ -157,7 +157,7 @@ def run(
 
 @dataclass(frozen=True)
 class Check:
-    """Conditions of ``--fail-if``, and how to run the further seeds that are needed to evaluate them.
+    """Conditions of ``--fail-if``, and the further seeds that are needed to evaluate them.
 
     Attributes:
         conditions: Conditions to evaluate.
@@ -202,7 +202,7 @@ class Check:
         return runs, add_seeds(measure, precision)
 
     def judge(self, runs: Sequence[RunMetrics]) -> list[Judgement]:
-        """Evaluate the conditions over runs."""
+        """Evaluate the conditions on the runs of several seeds."""
         from endive.report.judgements import judge_runs, write_junit
 
         judgements = [judge_runs(each, runs) for each in self.conditions]
@@ -212,7 +212,7 @@ class Check:
 
 
 def _split_seeds(seed: int | None, seeds: str | None, conditions: Sequence[str]) -> tuple[int | None, tuple[int, ...]]:
-    """Return the seed of the printed run, and the further seeds that conditions are evaluated over."""
+    """Return the seed of the printed run, and the further seeds on which conditions are evaluated."""
     if seeds is None:
         return seed, ()
     from endive.config.study import parse_seeds

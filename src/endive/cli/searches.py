@@ -199,7 +199,7 @@ def tune(
     ] = [],  # noqa: B006
     vary: Annotated[
         list[str],
-        typer.Option("--vary", metavar="KEY=VALUES", help="Key to search as well: KEY=LOW..HIGH or KEY=a,b,c."),
+        typer.Option("--vary", metavar="KEY=VALUES", help="Additional key to search: KEY=LOW..HIGH or KEY=a,b,c."),
     ] = [],  # noqa: B006
     candidates: Annotated[
         int | None,
@@ -226,7 +226,7 @@ def tune(
     allow_code: AllowCodeOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Find the settings of clients and jobs that optimize a metric under conditions.
+    """Find the client and job settings that optimize a metric subject to conditions.
 
     Print the best settings, the 95% intervals of their advantage over the current settings and over Iceberg's defaults, the
     runner-up, and snippets to paste (table properties, checkpoint intervals, cron lines). A second call reuses finished runs.
@@ -308,12 +308,12 @@ def screen(
         list[str],
         typer.Option(
             metavar="KEY[=VALUES]",
-            help="Parameter to vary: KEY=LOW..HIGH, KEY=a,b,c, or KEY for the range from half to double its "
-            "value. Default: all numbers in FILE.",
+            help="Parameter to vary: KEY=LOW..HIGH, KEY=a,b,c, or KEY for a range from half to twice its value. Default: all "
+            "numbers in FILE.",
         ),
     ] = [],  # noqa: B006
     trajectories: Annotated[
-        int, typer.Option(metavar="N", help="Number of trajectories of the method of Morris.", min=2, max=1000)
+        int, typer.Option(metavar="N", help="Number of trajectories of the Morris method.", min=2, max=1000)
     ] = 10,
     seeds: Annotated[int, typer.Option(metavar="N", help="Number of seeds per point.", min=1, max=1000)] = 2,
     seed: Annotated[int, typer.Option(metavar="N", help="Random seed for the choice of trajectories.", min=0)] = 0,
@@ -324,7 +324,7 @@ def screen(
     allow_code: AllowCodeOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Rank parameters by their effect on a metric, with the method of Morris.
+    """Rank parameters by their effect on a metric with the Morris method.
 
     Print the ranking and write it as a figure. A second call reuses finished runs. Requires SALib: pip install 'endive[screen]'.
     """

@@ -13,7 +13,7 @@ from endive.cli.options import AllowCodeOption
 
 @app.command()
 def serve(
-    config: Annotated[Path | None, typer.Argument(metavar="FILE", help="Configuration that the page opens with.")] = None,
+    config: Annotated[Path | None, typer.Argument(metavar="FILE", help="Initial configuration of the page.")] = None,
     port: Annotated[int, typer.Option(metavar="N", help="Port on 127.0.0.1; 0: any free port.", min=0, max=65535)] = 0,
     open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
     workers: Annotated[

@@ -89,7 +89,7 @@ def sweep(
             subjects = precise_subjects(for_, [question] if question else [], plan.precision)
             work = remaining_work(plan, out)
             measure_for(work.effort)
-            output.note(*(f"run again: {damaged}" for damaged in work.damaged))
+            output.note(*(f"{damaged}; this run is repeated" for damaged in work.damaged))
             if work.older:
                 output.note(
                     f"{work.older} experiments in {out} are of an older model version; they are kept, and their "
@@ -126,7 +126,7 @@ def check_question(reader: Sweep, plan: SweepPlan) -> Subject | None:
 
 @dataclass(frozen=True)
 class Stages:
-    """Settings of the further jobs of a sweep with a precision: its file, the metrics, and whether any cost is accepted."""
+    """Settings of the later stages of a sweep with a precision: its file, the metrics, and whether any cost is accepted."""
 
     reader: Sweep
     subjects: tuple[Subject, ...]

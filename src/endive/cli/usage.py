@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import typer
@@ -52,15 +53,27 @@ _HIDDEN_ALIAS = re.compile(r", --out(?= |$)")
 """Old spelling of ``--output``, which is still accepted."""
 
 
-class CommandsByPurpose(TyperGroup):
-    """Command group whose help lists commands under the headings of ``GROUPS``."""
+class WholeSummaries(TyperGroup):
+    """Command group whose help contains the whole summary of each command."""
+
+    def sections(self, ctx: Any) -> Mapping[str, Sequence[str]]:
+        """Return the names of the commands by heading."""
+        return {"Commands": self.list_commands(ctx)}
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands to the help text."""
-        for title, names in GROUPS.items():
+        for title, names in self.sections(ctx).items():
             with formatter.section(title):
                 commands = ((name, self.get_command(ctx, name)) for name in names)
                 formatter.write_dl([(name, each.get_short_help_str(_WHOLE)) for name, each in commands if each is not None])
+
+
+class CommandsByPurpose(WholeSummaries):
+    """Command group whose help lists commands under the headings of ``GROUPS``."""
+
+    def sections(self, ctx: Any) -> Mapping[str, Sequence[str]]:
+        """Return the names of the commands by heading."""
+        return GROUPS
 
 
 COMMAND_KEY = "endive.command"
@@ -108,7 +121,9 @@ def _argument_name(argument: Any) -> str:
 
 
 def lay_out_help(app: typer.Typer) -> None:
-    """Set the layout of every command, and add the examples of ``EXAMPLES``."""
+    """Set the layout of every command and command group, and add the examples of ``EXAMPLES``."""
+    for each in app.registered_groups:
+        each.cls = WholeSummaries
     for group in (app, *(each.typer_instance for each in app.registered_groups)):
         for info in group.registered_commands if group is not None else []:
             info.cls = OptionsByTopic
