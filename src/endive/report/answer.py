@@ -55,7 +55,7 @@ Row = dict[Any, Any]
 _ALIKE = 1.05
 """Ratio below which two numbers count as equal."""
 _EVEN = 0.9
-"""Value of Jain's fairness index from which commits count as evenly distributed among writers."""
+"""Smallest Jain's fairness index at which commits count as evenly distributed among writers."""
 _MEDIAN, _TAIL = "time_to_commit_p50_ms", "time_to_commit_p99_ms"
 _FAR_MORE = 10.0
 _MOST_NAMED = 6
@@ -139,7 +139,7 @@ def _make_side(study: Study, name: str, experiment: str) -> Side:
 
 
 def _list_values(study: Study, question: Subject, experiments: Sequence[str]) -> str:
-    """List the configurations with their values, the best first; ties are in the same order as in figures."""
+    """List the configurations with their values, the best first; ties keep the order of the figures."""
     rows = [row for row in _select_rows(study, question.workload_class, question.operation) if row["experiment"] in experiments]
     rows = [row for row in rows if _format_value(row, question.metric) != "-"]
     title = capitalize(name_subject(question))
@@ -472,7 +472,7 @@ def describe_windows(study: Study) -> str:
 
 
 def warn_study(study: Study) -> list[str]:
-    """Return warnings about the findings: few seeds, overload, short runs, growing tables, or too narrow a range of loads."""
+    """Return warnings about the findings: few seeds, overload, short runs, growing tables, or a too narrow range of loads."""
     return list(_list_warnings(study, _select_totals(study)))
 
 

@@ -190,7 +190,7 @@ def _draw_bars(panel: Panel) -> Any:
 
 
 def _draw_legible_text(panel: Panel, words: alt.Chart, **place: Any) -> list[Any]:
-    """Return text with an outline in the colour of the background, so that lines and hatches do not cross it."""
+    """Return text with an outline in the colour of the background, so that it is legible on lines and hatches."""
     theme = panel.theme
     ground = words.mark_text(
         fontSize=theme.size - 1, stroke=theme.paper, strokeWidth=4, strokeJoin="round", fill="transparent", **place

@@ -39,7 +39,7 @@ _KINDS = ("number", "bound", "never")
 
 @dataclass(frozen=True)
 class Side:
-    """Configuration in a comparison (the baseline or an alternative): source, name, runs in order of seeds, and code version.
+    """Configuration in a comparison (the baseline or an alternative): source, name, runs ordered by seed, and code version.
 
     ``submitted`` returns the transactions of a seed by class, in the order of submission.
     """
@@ -88,7 +88,7 @@ def load_side(source: str, options: MetricsOptions, window: Window | None = None
 
 
 def group_runs(rows: Iterable[Mapping[Any, Any]]) -> tuple[RunMetrics, ...]:
-    """Return the metrics of runs from a table, in order of their seeds."""
+    """Return the metrics of runs from a table, ordered by seed."""
     by_seed: dict[int, list[Mapping[Any, Any]]] = {}
     for row in rows:
         by_seed.setdefault(int(row["seed"]), []).append(row)
@@ -200,7 +200,7 @@ class Leader:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Ranking by one metric of one class, the best first; ``best`` is None if the metric has no direction."""
+    """Ranking by one metric of one class, the best first; ``best`` is None if neither higher nor lower values are better."""
 
     subject: Subject
     sides: tuple[RankedSide, ...]
@@ -261,7 +261,9 @@ def compare_sides(
 
 
 def compare_all(sides: Sequence[Side], question: Subject | None, metrics: Sequence[str]) -> Alternatives:
-    """Compare alternatives with the baseline by the metric of the question and by ``metrics``, by default the usual metrics.
+    """Compare alternatives with the baseline in the metric of the question and in ``metrics``.
+
+    Without a question, ``metrics`` defaults to ``METRICS`` for one alternative and to ``RANKED_METRICS`` for several alternatives.
 
     The comparison of a single alternative without a question has 95% intervals; other comparisons have simultaneous 95% intervals.
     With a question and no ``metrics``, only the metric of the question is compared, because more comparisons widen the intervals.
@@ -357,9 +359,9 @@ def _count_runs(rows: Sequence[Mapping[str, Any]], window: Window) -> contrasts.
 
 
 def pair_transactions(a: Side, b: Side, pairing: Pairing) -> dict[str, Pairs | None] | None:
-    """Return pairs of the same transactions by class, summed across seeds; None for a class that cannot be paired in some seed.
+    """Return the outcomes of paired transactions by class, summed across seeds; None if the seeds cannot be paired.
 
-    Also None if the seeds cannot be paired.
+    The outcome of a class is None if its transactions cannot be paired in some seed.
     """
     if pairing.seeds is None or a.submitted is None or b.submitted is None:
         return None

@@ -19,9 +19,9 @@ from endive.studies.experiment_tables import LoadAxis, find_load_axis
 
 _DURATION = f"{PREFIX}simulation_duration_ms"
 _FIRST = ("scenario", "storage_provider", "catalog_type", "transaction_manifest_list_mode", "catalog_table_metadata_inlined")
-"""Parameters that labels begin with."""
+"""Parameters at the beginning of labels."""
 _NEXT = ("_operation", "_commit_path")
-"""Suffixes of the parameters that follow in labels: operations and commit settings."""
+"""Suffixes of the parameters that come next in labels: operations and commit settings."""
 Parameters = Mapping[str, Value | None]
 
 
@@ -69,7 +69,7 @@ def varying_parameters(manifest: Inventory) -> list[str]:
 
 
 def _drop_redundant(manifest: Inventory, names: Sequence[str]) -> list[str]:
-    """Drop the parameters that the others determine, the last ones first."""
+    """Drop the parameters that other parameters determine, starting with the last one."""
     candidates = _drop_implied(manifest, names)
     kept = list(candidates)
     for name in reversed(candidates):
@@ -80,7 +80,7 @@ def _drop_redundant(manifest: Inventory, names: Sequence[str]) -> list[str]:
 
 
 def _drop_implied(manifest: Inventory, names: Sequence[str]) -> list[str]:
-    """Drop the parameters whose values follow from the preceding parameters, in one pass over thousands of parameters."""
+    """Drop the parameters whose values follow from the preceding parameters, in one pass, because there can be thousands."""
     experiments = [each.parameters for each in manifest.experiments.values()]
     groups: list[Any] = [None] * len(experiments)
     kept, count = [], 1

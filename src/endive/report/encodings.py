@@ -35,7 +35,7 @@ class Panel:
     titles: Mapping[str, str]
     """Titles of columns that the figure does not set."""
     name: str | None = None
-    """The value of ``figure.facet``."""
+    """Value of the column ``figure.facet`` in this panel."""
     rows: str = ROWS
     titled: frozenset[str] = frozenset(("x", "y", "value"))
     """Axes with a title, and ``value`` if the cell colours have a legend. On paper, only panels at the edges have titles."""
@@ -128,7 +128,7 @@ def _wrap_axis_title(panel: Panel, which: str, axis: Axis, channel: type[Any]) -
 
 
 def encode_discrete(panel: Panel, which: str, channel: type[Any], *, down: bool = False) -> Any:
-    """Encode a column of discrete values: numbers by size (upwards on y), names in the order of first appearance."""
+    """Encode a column of discrete values: numbers in ascending order (upwards on y), names in the order of first appearance."""
     figure, theme = panel.figure, panel.theme
     axis = figure.x if which == "x" else figure.y
     values = pd.unique((panel.data if figure.kind == "swimlanes" else figure.data)[axis.column].dropna()).tolist()

@@ -68,7 +68,7 @@ class CurveCrossing:
 class Reference:
     """Reference curve, such as a prediction of theory: drawn behind the points and listed in the legend.
 
-    ``data`` has the columns ``x`` and ``y`` in the units of the figure, in the order in which they are joined.
+    ``data`` has the columns ``x`` and ``y`` in the units of the figure, in the order in which the line connects them.
     """
 
     label: str
@@ -79,7 +79,10 @@ class Reference:
 
 @dataclass(frozen=True)
 class Figure:
-    """Figure. ``series`` is the column that distinguishes curves, with the same colours in every figure of a study."""
+    """Data and presentation of a figure.
+
+    ``series`` is the column that distinguishes curves. A series has the same colour in every figure of a study.
+    """
 
     name: str
     """Name of the file and of the HTML anchor, such as ``latency_throughput``."""

@@ -50,7 +50,7 @@ def judge_estimate(condition: Condition, found: Estimate | None) -> Judgement:
 
 
 def judge_runs(condition: Condition, runs: Sequence[RunMetrics]) -> Judgement:
-    """Evaluate a condition on the mean over runs of one configuration."""
+    """Evaluate a condition on the mean of the runs of one configuration."""
     return judge_estimate(condition, estimate_subject(runs, condition.subject))
 
 

@@ -300,7 +300,7 @@ def _read_size(svg: str) -> tuple[float, float]:
 
 
 def _renumber_ids(svg: str) -> str:
-    """Renumber clips and gradients from 1, because Vega continues their numbers from drawing to drawing."""
+    """Renumber clips and gradients from 1, because Vega numbers them across drawings."""
     places: dict[str, int] = {}
     return re.sub(
         r'(id="|url\(#)([a-z_]+)(\d+)', lambda at: f"{at[1]}{at[2]}{places.setdefault(at[2] + at[3], len(places) + 1)}", svg

@@ -78,11 +78,11 @@ class SearchDirectory:
 
 
 VERDICTS = {"holds": "yes", "fails": "no", "open": "undecided"}
-"""Words that print whether a load meets the condition."""
+"""Words for whether a load meets the condition."""
 _FORMATS = ("svg", "png")
 _SIGN = re.compile(r"\s*(<=|>=|<|>)\s*")
 _COUNTED = ("writers", "clients")
-"""Keys that are counts."""
+"""Last parts of keys whose values are counts."""
 
 
 FrontierAnswer = SearchAnswer[Question, Frontier]

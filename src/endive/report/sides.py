@@ -1,4 +1,4 @@
-"""Resolve what a comparison compares: configurations, stored experiments or runs, or the scenarios of a study."""
+"""Resolve the arguments of a comparison: configurations, stored experiments or runs, or the scenarios of a study."""
 
 from __future__ import annotations
 
@@ -239,7 +239,10 @@ def find_question(text: str | None, sides: Sequence[Side], source: str) -> Subje
 
 
 def _measure_difference(found: Comparison, precision: Precision) -> Width:
-    """Return the width of the interval of a difference; without width if a value is a bound or infinite."""
+    """Return the width of the interval of a difference.
+
+    If a value is a bound or infinite, the width is 0 for a significant difference, and None otherwise.
+    """
     name = str(Subject(found.metric, found.workload_class, found.operation))
     if found.difference is None:
         return Width(name, 0.0 if found.is_significant else None, 0.0)

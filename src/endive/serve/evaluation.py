@@ -1,4 +1,4 @@
-"""Evaluate a configuration for the page, and rank changes of it. Both decide which runs to simulate, and in which order.
+"""Evaluate a configuration for the page, and rank changes to it. Both decide which runs to simulate, and in which order.
 
 The result is a stream of events, JSON objects with a ``kind``; later events refine earlier ones. An evaluation simulates one seed,
 then more seeds and the figures. A ranking applies each change to the configuration, and compares one metric with the current

@@ -200,7 +200,7 @@ DEFAULT: Tree = {
 
 @dataclass(frozen=True)
 class Preset:
-    """Preset configuration. Preset of the page. ``name`` is unique, ``group`` is the origin, ``about`` the description."""
+    """Preset of the page: a configuration with a unique name, a group (its origin), a title and a description."""
 
     name: str
     group: str
@@ -245,7 +245,7 @@ class Presets:
         return next((preset for preset in self.all if preset.name == name), None)
 
     def foreign_file(self, tree: Tree) -> str | None:
-        """Return a file that a configuration refers to but none of the user's files does, or None."""
+        """Return a file that only this configuration refers to, and none of the user's files; None without such a file."""
         return next((name for name in sorted(files_of(tree)) if name not in self.files), None)
 
     def foreign_code(self, tree: Tree) -> str | None:

@@ -85,7 +85,7 @@ def make_figure(study: Study, rows: pd.DataFrame, data: pd.DataFrame, *, further
 def make_stacked_figure(study: Study, rows: pd.DataFrame, data: pd.DataFrame, **fields: Any) -> Figure:
     """Return a figure of stacked bars, one per configuration or per axis value.
 
-    ``data`` has the columns of ``with_place``, and ``part``, ``y``, ``low``, ``high``, ``total`` and ``text`` of each component.
+    ``data`` has the columns of ``add_place``, and ``part``, ``y``, ``low``, ``high``, ``total`` and ``text`` of each component.
     """
     facet = "series" if has_axis(study) else None
     usual: dict[str, Any] = {"kind": "stacked", "x": make_place_axis(study), "series": None, "series_title": "", "facet": facet}

@@ -282,7 +282,7 @@ def build_metadata_over_time(study: Study) -> Figure:
 
 
 def describe_limits(study: Study) -> list[tuple[int, str]]:
-    """Return the limits of the sizes of metadata.json, each with the first day on which an experiment reaches it."""
+    """Return the size limits of metadata.json, each with the first day on which an experiment reaches it."""
     totals: list[dict[Any, Any]] = study.totals().to_dict("records")
     first: dict[int, float] = {}
     for row in totals:
@@ -300,7 +300,7 @@ def _name_day(day: float, simulated_days: float) -> str:
 
 
 def build_over_time(study: Study, measure: common.Measure, name: str) -> Figure:
-    """Build a measure by time bin of the run: of the events in the bin, or of the transactions that start committing in it."""
+    """Build a measure over time: a value per time bin, for the events or for the transactions that start committing in the bin."""
     rows, fields = common.split_by_load_or_class(study, study.over_time)
     if not (rows["commits_per_s"] > 0.0).any():
         raise common.NotInStudyError("no transaction committed")
