@@ -57,14 +57,14 @@ STUDIES = (
         "catalog_latency",
         "Catalog latency",
         "success_load",
-        "A catalog that responds within 1 ms does not make commits free. Each attempt still writes a manifest list to S3.",
+        "A catalog that responds within 1 ms does not make commits free, because each attempt still writes a manifest list to S3.",
     ),
     Study(
         "tables",
         "Number of tables",
         "success_load",
-        "All tables share one commit pointer in this study, so a commit to any table can lose the race. With more tables, fewer "
-        "retries have to rewrite a manifest list.",
+        "In this study, all tables share one commit pointer, so a commit to any table can lose the race. With more tables, "
+        "fewer retries have to rewrite a manifest list.",
     ),
     Study(
         "groups",
@@ -77,119 +77,120 @@ STUDIES = (
         "backoff",
         "With and without backoff",
         "latency_throughput",
-        "Backoff does not increase the maximum sustainable load significantly, but increases the time to commit.",
+        "Backoff does not significantly increase the maximum sustainable load, but it increases the time to commit.",
     ),
     Study(
         "catalog_designs",
         "CAS, append, ML+, inlining",
         "catalogs_latency",
-        "Inlined table metadata and appending to manifest lists (ML+) each reduce latency slightly. A catalog log has a higher "
-        "latency than compare-and-swap. The client sends an append again if the log has grown in the meantime, and reads the "
-        "log to learn the outcome.",
+        "Inlining table metadata and appending to manifest lists (ML+) each reduce latency slightly. A catalog log has a "
+        "higher latency than compare-and-swap, because the client sends an append again if the log has grown in the meantime, "
+        "and then reads the log to learn the outcome.",
     ),
     Study(
         "inlining",
         "Inlined table metadata",
         "latency_throughput",
-        "Table metadata in a separate file costs a read before the job and a write in each attempt. The additional accesses "
-        "reduce throughput.",
+        "Table metadata in a separate file costs a read before the job and a write in each attempt, which reduces throughput.",
     ),
     Study(
         "merge_append_starvation",
         "Starvation of merge appends",
         "frontier",
-        "A writer that merges manifests commits if the table has few manifests. With hundreds of manifests, one append per "
-        "second by another class prevents most commits of this writer. A faster stream of appends itself produces hundreds of "
+        "A writer that merges manifests can commit while the table has few manifests. With hundreds of manifests, one append "
+        "per second by another class prevents most of its commits, and a faster stream of appends itself produces hundreds of "
         "manifests.",
     ),
     Study(
         "maintenance",
         "Maintenance during ingestion",
         "frontier",
-        "A validated overwrite reads the concurrent commits, and further commits follow during these reads. On a slow object "
-        "store, the overwrite never commits.",
+        "A validated overwrite reads the manifest lists of concurrent commits, and meanwhile more transactions commit. On a "
+        "slow object store, the overwrite never commits.",
     ),
     Study(
         "maintenance_paths",
         "Four variants of a maintenance job",
         "success_by_class",
-        "Validation and the merging of manifests determine which variant commits. The jobs of all variants take three minutes.",
+        "All variants take three minutes. Whether a variant commits depends on how it validates and on whether manifests are "
+        "merged.",
     ),
     Study(
         "uncommittable",
         "Load at which overwrites no longer commit",
         "answer",
-        "This search finds the rate of appends above which fewer than 95% of overwrites commit. Every append overlaps with the "
-        "overwrites.",
+        "This search finds the rate of appends above which fewer than 95% of overwrites commit. Every append overlaps with "
+        "the overwrites.",
     ),
     Study(
         "uncommittable_iceberg",
         "The same load on Iceberg's commit path",
         "answer",
-        "This search finds the rate of appends above which fewer than 95% of the serializable overwrites of one partition "
-        "commit. No other transaction writes to this partition. Validation still reads every manifest list.",
+        "This search finds the rate of appends above which fewer than 95% of serializable overwrites commit. The overwrites "
+        "replace files of a partition to which no other transaction writes, but validation still reads every manifest list.",
     ),
     Study(
         "retries_where",
         "Client retries, server retries, group commit",
         "question",
         "With client retries, one third of the transactions commit at 16 appends/s to one table. Server retries increase the "
-        "load of the server. Group commit combines all waiting appends into one commit and sustains the whole load.",
+        "load on the server. Group commit combines all waiting appends into one commit and sustains the whole load.",
     ),
     Study(
         "catalog_queue",
         "Queueing at the catalog",
         "question",
-        "Queueing at the catalog is negligible up to a utilization of 75% of the workers. Above 75%, queueing dominates commit "
-        "time.",
+        "Queueing at the catalog is negligible as long as its workers are utilized at most 75%. Above that, it dominates "
+        "commit time.",
     ),
     Study(
         "backoff_kinds",
         "Kinds of backoff, for 5, 20 and 100 writers",
         "question",
-        "Five writers need no backoff, and 20 writers are faster without backoff. With 100 writers and no backoff, most "
+        "Five writers need no backoff, and 20 writers are faster without it. With 100 writers and no backoff, most "
         "transactions abort.",
     ),
     Study(
         "one_committer",
         "One committer or many",
         "question",
-        "If each of 80 writers commits its own transactions, half of the transactions abort. One committer for all writers "
-        "commits every file batch, about 500 ms after it receives the batch.",
+        "If each of 80 writers commits its own transactions, half of them abort. A single committer for all writers commits "
+        "every file batch about 500 ms after receiving it.",
     ),
     Study(
         "lost_answers",
         "Lost responses, with and without idempotency keys",
         "question",
-        "A status check and idempotency keys cost little. A retry without a check repeats a commit that took effect. The column "
-        "`duplicates` counts repeated commits.",
+        "A status check or idempotency keys cost little. A retry without a check repeats a commit that has taken effect; the "
+        "column `duplicates` counts these.",
     ),
     Study(
         "failing_requests",
         "Requests that fail permanently",
         "question",
-        "After its job, an append sends five requests until it has committed. If 5% of the requests to a REST catalog and its "
+        "Between its job and its commit, an append sends five requests. If 5% of the requests to a REST catalog and its "
         "object store fail permanently, 22% of the appends abort. If the SDK resends failed requests, no append aborts.",
     ),
     Study(
         "compaction_interval",
         "How often to compact",
         "question",
-        "A compaction conflicts with a MERGE that deletes rows of the same files during the compaction. Short compactions, and "
-        "compactions that commit in parts, succeed more often than long compactions.",
+        "A compaction conflicts with a MERGE that deletes rows of the files being compacted. Short compactions, and those "
+        "that commit in parts, succeed more often than long ones.",
     ),
     Study(
         "formats",
         "Iceberg, Delta, Lance and DuckLake",
         "question",
-        "This study simulates appends of 5, 20 and 100 writers to one table on S3, with the commit protocol of each format.",
+        "This study compares the commit protocols of four table formats, with 5, 20 and 100 writers that append to one table "
+        "on S3.",
     ),
     Study(
         "iceberg_v4",
         "Iceberg v4, as proposed",
         "question",
-        "Iceberg v4 writes one root manifest per commit, instead of a manifest, a manifest list and metadata.json. A commit "
-        "then takes less time, and fewer commits lose the race.",
+        "For each commit, Iceberg v4 writes a single root manifest instead of a manifest, a manifest list and metadata.json. "
+        "A commit therefore takes less time, and fewer commits lose the race.",
     ),
 )
 """Studies of the gallery. A study is listed once its figure exists."""
@@ -199,9 +200,9 @@ HEAD = """\
 
 <!-- Made by docs/make_gallery.py. Do not edit. -->
 
-Each study on this page runs in about a minute. The page shows one figure of each study and the answer that the study prints. Each
-command below writes all figures of its study. For a sweep, the command also writes a report. `endive examples` lists the studies.
-`--full` simulates more loads, more seeds and longer runs.
+Each of these studies runs in about a minute. For each study, this page shows one figure and the answer that its command prints. The
+command also writes the other figures and, for a sweep, a report. `endive examples` lists the studies. `--full` simulates more loads,
+more seeds and longer runs.
 """
 
 
