@@ -201,8 +201,8 @@ HEAD = """\
 <!-- Made by docs/make_gallery.py. Do not edit. -->
 
 Each of these studies runs in about a minute. For each study, this page shows one figure and the answer that its command prints. The
-command also writes the other figures and, for a sweep, a report. `endive examples` lists the studies. `--full` simulates more loads,
-more seeds and longer runs.
+command also writes the other figures and, for a sweep, a report. `endive examples` lists the studies. `--full` simulates more
+loads, more seeds and longer runs.
 """
 
 

@@ -157,7 +157,7 @@ def _assumed_keys(key: str, by_name: Mapping[str, Fit], base: StorageProfile | N
         return _rounded(by_name[stand_in].keys())
     found = base.cas if key == "cas" else base.distribution("*", write=key == "write")
     if found is None:
-        raise InputError(f"{base.name} has no latency of {key}; measure the latency, or use another --base")
+        raise InputError(f"{base.name} has no latency of {key}; measure the latency, or use a different --base")
     return _rounded(_keys_of(found))
 
 

@@ -128,8 +128,8 @@ def _with_manifests(history: History, metadata: str) -> History:
     if _store(history.manifest_list) != _store(metadata):
         place = history.manifest_list.partition("?")[0][:200]
         note = (
-            f"the manifest list ({place}) was not read, because it is in another object store than the metadata file; "
-            "to read it, import the metadata file from that object store"
+            f"the manifest list ({place}) was not read, because it is in a different object store from the metadata file; to read "
+            "it, import the metadata file from that object store"
         )
         return replace(history, notes=(*history.notes, note))
     try:

@@ -209,7 +209,7 @@ def describe(observation: Observation) -> list[str]:
         elapsed = format_duration(observation.retries_ms)
         lines.append(
             f"Not exact: the client aborted after {observation.retries} retries and {elapsed}. It waited for the concurrent "
-            f"writers most of this time, so a timeout may have ended the retries instead of their maximum number."
+            "writers most of this time, so a timeout, and not the maximum number of retries, may have ended them."
         )
     if any(wait > _CPU_MS for wait in observation.waits_ms):
         waits = ", ".join(f"{wait:.0f}" for wait in observation.waits_ms[:12])

@@ -401,7 +401,7 @@ def _control(key: str, branches: list[dict[str, Any]]) -> Field:
     if kinds in (["integer"], ["number"]):
         return {"kind": "number", "whole": kinds == ["integer"], **bounds, "unit": _unit(key)}
     if len(branches) == 2 and kinds == ["number", "string"] and "pattern" in branches[1]:
-        return {"kind": "duration", **bounds, "unit": "ms. Other units are possible: 90s, 4min, 1h"}
+        return {"kind": "duration", **bounds, "unit": "ms, unless the value has a unit, such as 90s, 4min or 1h"}
     if kinds == ["string"]:
         return {"kind": "text"}
     return {"kind": "toml"}

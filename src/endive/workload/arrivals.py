@@ -413,7 +413,7 @@ PERIODIC_JOB = ArrivalKind(
 CLOSED_LOOP = ArrivalKind(
     "closed",
     ClosedArrivals,
-    "closed loop of clients",
+    "closed loop (clients)",
     (ArrivalNumber("closed.clients", "count", "clients"),),
     example={"closed": {"clients": 10}},
 )
