@@ -118,7 +118,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     mutation(
         "a service installs what was overtaken during its service",
         SERVICE,
-        "if outcome is None and swapped != self._swapped(request):",
+        "if outcome is None and swapped != self._list_compared(request):",
         "if False:",
     ),
     mutation(
@@ -130,7 +130,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     mutation(
         "a server that checks requirements again applies an append to a branch that has moved",
         SERVICE,
-        "if rechecks and required != self._current(request):",
+        "if rechecks and required != self._list_current(request):",
         "if False:",
     ),
     mutation(

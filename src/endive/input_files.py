@@ -44,7 +44,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def parse_toml(text: str) -> dict[str, Any]:
     """Parse TOML. Raises UnreadableError."""
-    found: dict[str, Any] = _parsed(tomllib.loads, text, "TOML")
+    found: dict[str, Any] = _parse(tomllib.loads, text, "TOML")
     return found
 
 
@@ -55,7 +55,7 @@ def read_json(path: Path) -> Any:
 
 def parse_json(text: str) -> Any:
     """Parse JSON. Raises UnreadableError, also for an unpaired surrogate, which UTF-8 cannot encode."""
-    found = _parsed(json.loads, text, "JSON")
+    found = _parse(json.loads, text, "JSON")
     if "\\ud" in text.lower() and not is_text(json.dumps(found, ensure_ascii=False)):
         raise UnreadableError("contains an unpaired surrogate")
     return found
@@ -196,7 +196,7 @@ def first_sentence(text: str) -> str:
     return text[: min(ends, default=len(text))]
 
 
-def _parsed(parse: Callable[[str], Any], text: str, kind: str) -> Any:
+def _parse(parse: Callable[[str], Any], text: str, kind: str) -> Any:
     try:
         found = parse(text)
     except RecursionError:

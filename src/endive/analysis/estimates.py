@@ -190,7 +190,7 @@ def estimate_metric(rows: Sequence[Row], metric: str, confidence: float = CONFID
     if metric in _ESTIMATES:
         return _ESTIMATES[metric](present, confidence) if present else None
     if any(at_least(metric) in row for row in rows):
-        return _bounded(rows, metric, confidence)
+        return _estimate_bounded(rows, metric, confidence)
     values = [float(row[metric]) for row in rows if row.get(metric) is not None]
     return _mean_of_metric(values, confidence) if values else None
 
@@ -226,7 +226,7 @@ SHARES = tuple(_ESTIMATES)
 """Metrics that are the ratio of two numbers of transactions."""
 
 
-def _bounded(rows: Sequence[Row], metric: str, confidence: float) -> Estimate | None:
+def _estimate_bounded(rows: Sequence[Row], metric: str, confidence: float) -> Estimate | None:
     """Estimate a metric that can have bounds: from the values if every run has one, otherwise from the bounds of the runs."""
     known = [row for row in rows if row.get(metric) is not None or row.get(at_least(metric)) is not None]
     if not known:
@@ -247,7 +247,7 @@ def _lower_percentiles(rows: Sequence[Row], metric: str, confidence: float) -> I
     name, _, percent = metric.removesuffix("_ms").rpartition("_p")
     for lower in PERCENTS:
         if percent.isdigit() and lower < int(percent):
-            found = _bounded(rows, f"{name}_p{lower}_ms", confidence)
+            found = _estimate_bounded(rows, f"{name}_p{lower}_ms", confidence)
             if found is not None and found.kind != "never":
                 yield found.mean
 

@@ -61,14 +61,14 @@ def rules_of(document: Document) -> Rules:
         for cls in classes
     )
     return Rules(
-        any_base=_applied_to_any_base(catalog),
+        any_base=_select_any_base(catalog),
         strict=_STRICT if strict and not merges else frozenset(),
         refused=frozenset() if merges else VALIDATING,
         at_most_once=document.failures.on_unknown != "retry",
     )
 
 
-def _applied_to_any_base(catalog: CatalogSection) -> frozenset[str]:
+def _select_any_base(catalog: CatalogSection) -> frozenset[str]:
     rebases = catalog.server_retries > 0 and catalog.server_retry_mode == "rebase"
     rebased = frozenset({"fast_append", "merge_append"}) if rebases or catalog.coalesce else frozenset()
     return rebased | {"expire_snapshots"} if catalog.type == "service" else rebased
@@ -124,12 +124,12 @@ def check_history(rows: Iterable[Row], events: Iterable[Row], rules: Rules = _US
     """
     stories = _stories(events)
     by_id = {row["txn_id"]: row for row in rows}
-    problems = _rows_against_trace(by_id, stories)
-    problems += _versions(by_id, stories, rules)
-    problems += _too_new(by_id, stories)
-    problems += _reads(stories)
-    problems += _strict(by_id, stories, rules)
-    problems += _outcomes(stories, rules)
+    problems = _compare_with_trace(by_id, stories)
+    problems += _check_base_versions(by_id, stories, rules)
+    problems += _check_read_versions(by_id, stories)
+    problems += _check_visibility(stories)
+    problems += _check_validation(by_id, stories, rules)
+    problems += _check_outcomes(stories, rules)
     return problems
 
 
@@ -193,15 +193,15 @@ def _stories(events: Iterable[Row]) -> dict[int, _Story]:
         elif name == "abort" and event["kind"] in (MAX_RETRIES_EXCEEDED, COMMIT_TIMEOUT):
             story.unfounded_abort = not story.attempt_failed
         if name == "catalog_read":
-            versions = _parsed(event["kind"])
+            versions = _parse_versions(event["kind"])
             story.reads.append((event["time_ms"] - event["duration_ms"], event["time_ms"], versions))
             story.start = story.start or versions
         elif name == "answer_lost":
-            story.lost = (event["time_ms"], _parsed(event["kind"])) if event["kind"] else story.lost
+            story.lost = (event["time_ms"], _parse_versions(event["kind"])) if event["kind"] else story.lost
             story.after_conflict |= story.real_conflict and bool(event["kind"])
         elif name == "commit":
             story.lost = None
-            story.commits.append((event["time_ms"], _parsed(event["kind"])))
+            story.commits.append((event["time_ms"], _parse_versions(event["kind"])))
             story.after_conflict |= story.real_conflict
         elif name == "attempt":
             story.forget_lost()
@@ -214,12 +214,12 @@ def _stories(events: Iterable[Row]) -> dict[int, _Story]:
     return stories
 
 
-def _parsed(text: str) -> dict[int, int]:
+def _parse_versions(text: str) -> dict[int, int]:
     pairs = (part.split(":") for part in text.split())
     return {int(table): int(version) for table, version in pairs}
 
 
-def _rows_against_trace(rows: Mapping[int, Row], stories: Mapping[int, _Story]) -> list[str]:
+def _compare_with_trace(rows: Mapping[int, Row], stories: Mapping[int, _Story]) -> list[str]:
     """Check that the trace has one commit for each committed row and no commit for an aborted row."""
     problems, silent = [], _Story()
     for txn_id, row in rows.items():
@@ -239,7 +239,7 @@ def _rows_against_trace(rows: Mapping[int, Row], stories: Mapping[int, _Story]) 
     return problems + [f"transaction {txn_id} committed and has no row" for txn_id in unknown]
 
 
-def _too_new(rows: Mapping[int, Row], stories: Mapping[int, _Story]) -> list[str]:
+def _check_read_versions(rows: Mapping[int, Row], stories: Mapping[int, _Story]) -> list[str]:
     """Check that no transaction read a version above the number of commits, including those of transactions in flight."""
     most = Counter(table for story in stories.values() for _, based in story.installs for table in based)
     for txn_id, row in rows.items():
@@ -257,7 +257,7 @@ def _too_new(rows: Mapping[int, Row], stories: Mapping[int, _Story]) -> list[str
     ]
 
 
-def _versions(rows: Mapping[int, Row], stories: Mapping[int, _Story], rules: Rules) -> list[str]:
+def _check_base_versions(rows: Mapping[int, Row], stories: Mapping[int, _Story], rules: Rules) -> list[str]:
     """Check that no two commits of a table are based on the same version, except commits that apply to any version."""
     bases: dict[tuple[int, int], list[int]] = defaultdict(list)
     for txn_id, story in stories.items():
@@ -273,7 +273,7 @@ def _versions(rows: Mapping[int, Row], stories: Mapping[int, _Story], rules: Rul
     ]
 
 
-def _reads(stories: Mapping[int, _Story]) -> list[str]:
+def _check_visibility(stories: Mapping[int, _Story]) -> list[str]:
     """Check that a read that starts after the response to a commit returns the version of that commit or a later one."""
     answered: dict[int, list[tuple[float, int, int]]] = defaultdict(list)
     for txn_id, story in stories.items():
@@ -299,7 +299,7 @@ def _reads(stories: Mapping[int, _Story]) -> list[str]:
     return problems
 
 
-def _strict(rows: Mapping[int, Row], stories: Mapping[int, _Story], rules: Rules) -> list[str]:
+def _check_validation(rows: Mapping[int, Row], stories: Mapping[int, _Story], rules: Rules) -> list[str]:
     """Check that operations that validate did not commit after a conflict."""
     problems = []
     for txn_id, story in stories.items():
@@ -316,7 +316,7 @@ def _strict(rows: Mapping[int, Row], stories: Mapping[int, _Story], rules: Rules
     return problems
 
 
-def _outcomes(stories: Mapping[int, _Story], rules: Rules) -> list[str]:
+def _check_outcomes(stories: Mapping[int, _Story], rules: Rules) -> list[str]:
     """Check that only failed attempts exhaust retries or time, and that no transaction takes effect twice without blind retries."""
     problems = [
         f"transaction {txn_id} ran out of retries or time, but its last attempt did not fail"

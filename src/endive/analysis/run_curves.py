@@ -53,7 +53,7 @@ class OverTime:
             columns: Columns of the transactions: ``n_retries`` and ``STATE_COLUMNS``.
         """
         retries = columns["n_retries"]
-        entered = self._entered(rows)
+        entered = self._flag_entered(rows)
         started = rows if entered.all() else rows.take(np.flatnonzero(entered))
         own, retries = (groups, retries) if started is rows else (groups[entered], retries[entered])
         places = self._committing.add(own, started.entry_ms, started.end_ms)
@@ -74,10 +74,10 @@ class OverTime:
 
     def place(self, rows: Transactions) -> tuple[Flags, Ints]:
         """Return the flags of the transactions that started committing in the run, and their time bins."""
-        entered = self._entered(rows)
+        entered = self._flag_entered(rows)
         return entered, time_places(rows.entry_ms[entered], self._edges) - 1
 
-    def _entered(self, rows: Transactions) -> Flags:
+    def _flag_entered(self, rows: Transactions) -> Flags:
         return np.asarray(rows.entered & (rows.entry_ms <= self._edges[-1]))
 
     def columns(self, members: Sequence[int], median_of: Callable[[int, int], float]) -> dict[str, Any]:

@@ -205,7 +205,7 @@ def _group_metrics(measures: RunMeasures, members: Members) -> dict[str, Any]:
     entered, committed = counts["transactions"], counts["committed"]
     success_low, success, success_high = success_range(committed, counts["in_flight"], entered)
     ended, unfinished = totals.retries_ended.table, totals.retries_in_flight.table
-    expected = sum(expected_retries_of_counts(*_alike(ended[number], unfinished[number])) for number in members)
+    expected = sum(expected_retries_of_counts(*_pad_counts(ended[number], unfinished[number])) for number in members)
     seconds = measures.window.length_ms / 1000.0
     inside = totals.committing[chosen].sum(axis=0)
     handed = sums[f"{SIZE} of commits"]
@@ -228,9 +228,9 @@ def _group_metrics(measures: RunMeasures, members: Members) -> dict[str, Any]:
         "handover_mean_ms": _ratio(sums["batch_time"] + sums[WAIT], handed),
         **totals.states.measure(chosen),
         **dict.fromkeys(CONFIGURED),
-        **_named(OLDEST, plain_percentiles(values.oldest(members), _SHARES)),
-        **_named(FRESHNESS, totals.ages.percentiles(members, _SHARES)),
-        **_named(TIME_TO_COMMIT, values.commit_times(members, counts["aborted"]).percentiles(_SHARES)),
+        **_name_percentiles(OLDEST, plain_percentiles(values.oldest(members), _SHARES)),
+        **_name_percentiles(FRESHNESS, totals.ages.percentiles(members, _SHARES)),
+        **_name_percentiles(TIME_TO_COMMIT, values.commit_times(members, counts["aborted"]).percentiles(_SHARES)),
         **_latencies(values, members, sums),
         **{f"mean_{name}": _ratio(sums[name], committed) for name in TIME_COLUMNS},
         **{f"{name}_per_txn": _ratio(sums[name], entered) for name in IO_COLUMNS},
@@ -243,7 +243,7 @@ def _group_metrics(measures: RunMeasures, members: Members) -> dict[str, Any]:
 _SHARES = [percent / 100.0 for percent in PERCENTS]
 
 
-def _alike(a: Ints, b: Ints) -> tuple[Ints, Ints]:
+def _pad_counts(a: Ints, b: Ints) -> tuple[Ints, Ints]:
     """Pad two arrays of counts with zeros to the same length."""
     longest = max(len(a), len(b))
     first, second = (np.concatenate((each, np.zeros(longest - len(each), np.int64))) for each in (a, b))
@@ -277,14 +277,14 @@ def _latencies(values: RunValues, members: Members, sums: Mapping[str, float]) -
     found: dict[str, Any] = {}
     for name in LATENCIES:
         own = values.latencies(name, members)
-        found |= _named(name, plain_percentiles(own, _SHARES))
+        found |= _name_percentiles(name, plain_percentiles(own, _SHARES))
         if len(own):
             found[f"{name}_mean_ms"] = sums[name] / len(own)
             found[CURVES[name]] = np.array([quantile(own, 1.0 - share) for share in SLOWER])
     return found
 
 
-def _named(name: str, percentiles: Sequence[Bounded]) -> dict[str, float | None]:
+def _name_percentiles(name: str, percentiles: Sequence[Bounded]) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
     for percent, each in zip(PERCENTS, percentiles, strict=True):
         found |= _bounds(f"{name}_p{percent}_ms", each)

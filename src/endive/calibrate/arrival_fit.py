@@ -117,7 +117,7 @@ def _interval(times_ms: Floats) -> float | None:
     mean = float(gaps.mean())
     if mean <= 0.0:
         return None
-    own = _searched(times_ms, float(np.median(gaps)))
+    own = _refine_interval(times_ms, float(np.median(gaps)))
     times_ms = times_ms[-_ENOUGH:]
     tried = list_multiples(mean / _MOST_MISSED, 1.3 * mean)
     likelihoods = {each: _likelihood(times_ms, each) - math.log(len(_ROUND_MS) * times) for each, times in tried.items()}
@@ -181,7 +181,7 @@ def _concentration(times_ms: Floats, interval: float) -> float:
     return float(abs(np.exp(2j * np.pi * ((times_ms - times_ms[0]) % interval) / interval).mean()))
 
 
-def _searched(times_ms: Floats, near: float) -> float:
+def _refine_interval(times_ms: Floats, near: float) -> float:
     """Return the interval near ``near`` with the highest concentration of commit times, in ms.
 
     With each step, the search uses more commits and tests a narrower range.

@@ -85,7 +85,7 @@ def compare_reports(reports: Sequence[CommitReport], rows: pd.DataFrame) -> list
     made = []
     for operation in sorted({report.operation for report in reports}):
         own = [report for report in reports if report.operation == operation]
-        simulated = _committed(rows, operation)
+        simulated = _select_committed(rows, operation)
         if len(own) < _LEAST or len(simulated) < _LEAST:
             continue
         attempts = np.array([report.attempts for report in own], np.float64)
@@ -112,7 +112,7 @@ def compare_history(history: History, rows: pd.DataFrame) -> list[Comparison]:
     operations = sorted({commit.operation for commit in history.commits})
     for operation in ["", *(operations if len(operations) > 1 else [])]:
         times = np.array([c.timestamp_ms for c in history.commits if operation in ("", c.operation)], np.float64)
-        simulated = rows[rows["status"] == "committed"] if not operation else _committed(rows, operation)
+        simulated = rows[rows["status"] == "committed"] if not operation else _select_committed(rows, operation)
         if len(times) <= _LEAST or len(simulated) <= _LEAST:
             continue
         gaps = np.diff(times)
@@ -206,7 +206,7 @@ def combine_verdicts(comparisons: Sequence[Comparison]) -> Verdict:
     return "close" if "close" in verdicts else "cannot tell"
 
 
-def _committed(rows: pd.DataFrame, operation: str) -> pd.DataFrame:
+def _select_committed(rows: pd.DataFrame, operation: str) -> pd.DataFrame:
     kinds = rows["operation_type"].map(SNAPSHOT_OPERATIONS)
     found = rows[(rows["status"] == "committed") & (kinds == operation)]
     return found.assign(attempts=found["n_retries"] + 1.0)

@@ -307,7 +307,7 @@ class Fit:
     @property
     def at_no_size(self) -> Floats:
         """Latencies of the sample, scaled to objects of size 0, in ms."""
-        return _unsized(self.sample, self.growth_per_mib)
+        return _remove_size_effect(self.sample, self.growth_per_mib)
 
     @property
     def per_mib_ms(self) -> float:
@@ -331,12 +331,12 @@ def fit_sample(sample: Sample) -> Fit:
     if len(x) < LEAST or float(x.max()) == float(x.min()):
         return Fit(sample, Lognormal.fitted(x), 0.0, {}, tuple(warnings))
     growth, sized = _growth(sample)
-    held = _held_out(len(x))
+    held = _choose_held_out(len(x))
     scores: dict[str, float] = {}
     candidates: list[tuple[float, type[Lognormal | ShiftedLognormal | Gamma | Mixture], float]] = []
     for with_size in (False, True) if sized else (False,):
         rate = growth if with_size else 0.0
-        plain = _unsized(sample, rate)
+        plain = _remove_size_effect(sample, rate)
         factor = np.log(x / plain)
         for family in _FAMILIES:
             made = family.fitted(plain[~held])
@@ -345,9 +345,9 @@ def fit_sample(sample: Sample) -> Fit:
             scores[f"{family.name}{' by size' if with_size else ''}"] = aic
             candidates.append((aic, family, rate))
     _, chosen, rate = min(candidates, key=lambda candidate: candidate[0])
-    plain = _unsized(sample, rate)
+    plain = _remove_size_effect(sample, rate)
     fitted: Family = chosen.fitted(plain)
-    missed = _missed(fitted, plain)
+    missed = _find_missed_percentiles(fitted, plain)
     if missed:
         warnings.append(
             f"no distribution family fits (the closest is {fitted.name}, which deviates at {missed}), "
@@ -367,14 +367,14 @@ def quantile_interval(x: Floats, p: float) -> tuple[float, float] | None:
     return float(ordered[max(int(low) - 1, 0)]), float(ordered[min(int(high), n - 1)])
 
 
-def _held_out(n: int) -> Flags:
+def _choose_held_out(n: int) -> Flags:
     """Return flags of the quarter of a sample that is held out. The random choice is the same in every call."""
     held = np.zeros(n, np.bool_)
     held[np.random.default_rng(13).permutation(n)[: max(n // 4, 1)]] = True
     return held
 
 
-def _unsized(sample: Sample, growth: float) -> Floats:
+def _remove_size_effect(sample: Sample, growth: float) -> Floats:
     if sample.sizes_bytes is None or growth <= 0.0:
         return sample.latencies_ms
     return sample.latencies_ms / (1.0 + growth * sample.sizes_bytes / _MIB)
@@ -396,7 +396,7 @@ def _growth(sample: Sample) -> tuple[float, bool]:
     return math.exp(float(found.x)), True
 
 
-def _missed(family: Family, x: Floats) -> str:
+def _find_missed_percentiles(family: Family, x: Floats) -> str:
     """Return the percentiles at which the distribution is more than 3% (p99: 10%) outside of the confidence interval."""
     missed = []
     for p, value in zip(_CHECKED, family.quantile(_CHECKED), strict=True):

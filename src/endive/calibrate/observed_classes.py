@@ -78,7 +78,7 @@ def client_of(history: History) -> tuple[str, str]:
     python = [commit for commit in history.commits if _names_pyiceberg(commit)]
     if python and len(python) * 2 >= len(history.commits):
         return PYICEBERG.name, "snapshot summaries name PyIceberg"
-    nameless = len(_nameless(history))
+    nameless = len(_find_unnamed_snapshots(history))
     if nameless:
         why = (
             f"snapshot summaries name Iceberg's Java library; {nameless:,} later summaries name no engine, like those of "
@@ -92,7 +92,7 @@ def client_of(history: History) -> tuple[str, str]:
     return PYICEBERG.name, "snapshot summaries name no engine, like those of PyIceberg; for another client, set --client iceberg"
 
 
-def _nameless(history: History) -> set[int]:
+def _find_unnamed_snapshots(history: History) -> set[int]:
     """Return the snapshots whose summaries name no library although an earlier summary names one.
 
     Summaries before the first with a name are ignored, because old releases of Iceberg's Java library write no name.
@@ -128,7 +128,7 @@ def observe_classes(
     known = {report.snapshot_id: report for report in reports}
     retries = history.properties.get("commit.retry.num-retries", "")
     most_attempts = 1 + (int(retries) if retries.isascii() and retries.isdigit() and len(retries) < 7 else 4)
-    nameless = _nameless(history) if split_clients else set()
+    nameless = _find_unnamed_snapshots(history) if split_clients else set()
     groups: dict[tuple[str, str], list[Commit]] = {}
     for commit in history.commits:
         maker = commit.engine or (PYICEBERG.name if commit.snapshot_id in nameless else "")
@@ -142,7 +142,7 @@ def observe_classes(
                 name = _name(operation, engine, application, size, {each.name for each in found})
                 own_reports = [known[commit.snapshot_id] for commit in part if commit.snapshot_id in known]
                 path = PYICEBERG.name if engine == PYICEBERG.name else client if history.client is None else path_of_engine(engine)
-                found.append(_observed(name, part, (start_ms, first_ms, end_ms), path, own_reports, most_attempts))
+                found.append(_make_class(name, part, (start_ms, first_ms, end_ms), path, own_reports, most_attempts))
     return found
 
 
@@ -192,7 +192,7 @@ def _name(operation: str, engine: str, application: str, size: str, taken: set[s
     return name
 
 
-def _observed(
+def _make_class(
     name: str, commits: Sequence[Commit], span: tuple[float, float, float], client: str, reports: Sequence[CommitReport], most: int
 ) -> ObservedClass:
     times = np.array([commit.timestamp_ms for commit in commits], np.float64)

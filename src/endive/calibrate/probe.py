@@ -129,7 +129,7 @@ def run_probe(target: Target, count: int, seconds: float, clock: Callable[[], fl
     """
     probe = Probe(clock=clock)
     deadline = clock() + seconds
-    with _cleaned(target):
+    with _clean_after(target):
         target.prepare()
         for done in range(count):
             if clock() > deadline:
@@ -140,7 +140,7 @@ def run_probe(target: Target, count: int, seconds: float, clock: Callable[[], fl
 
 
 @contextmanager
-def _cleaned(target: Target) -> Iterator[None]:
+def _clean_after(target: Target) -> Iterator[None]:
     """Remove all test objects at the end of the block, and convert exceptions of libraries to InputError."""
     try:
         try:

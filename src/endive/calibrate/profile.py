@@ -89,7 +89,7 @@ def profile_text(
                 lines += [tomli_w.dumps({key: _assumed_keys(key, by_name, base)}).rstrip()]
         for kind, fit in by_name.items():
             lines += _section(kind, fit) if kind.startswith(f"{key}.") else []
-    return _checked("\n".join(lines) + "\n", name)
+    return _check_profile("\n".join(lines) + "\n", name)
 
 
 def scaled_profile_text(profile: StorageProfile, factor: float) -> str:
@@ -101,21 +101,21 @@ def scaled_profile_text(profile: StorageProfile, factor: float) -> str:
         "source": f"latencies of {profile.name}, {factor:.4g} times as long",
     }
     for access, by_kind in (("read", profile.reads), ("write", profile.writes)):
-        tree[access] = _times(_keys_of(by_kind["*"]), factor)
-        tree[access] |= {kind: _times(_keys_of(each), factor) for kind, each in by_kind.items() if kind != "*"}
+        tree[access] = _scale_times(_keys_of(by_kind["*"]), factor)
+        tree[access] |= {kind: _scale_times(_keys_of(each), factor) for kind, each in by_kind.items() if kind != "*"}
     for name in ("cas", "failed_cas", "append", "failed_append", "compaction", "log_entry_read"):
         found = getattr(profile, name)
         if found is not None:
-            tree[name] = _times(_keys_of(found), factor)
-    return _checked(tomli_w.dumps(tree), profile.name)
+            tree[name] = _scale_times(_keys_of(found), factor)
+    return _check_profile(tomli_w.dumps(tree), profile.name)
 
 
-def _checked(text: str, name: str) -> str:
+def _check_profile(text: str, name: str) -> str:
     parse_profile(tomllib.loads(text), name)
     return text
 
 
-def _times(keys: Mapping[str, Any], factor: float) -> dict[str, Any]:
+def _scale_times(keys: Mapping[str, Any], factor: float) -> dict[str, Any]:
     """Return the keys of a distribution with all times multiplied by a factor."""
     made: dict[str, Any] = {}
     for key, value in keys.items():
@@ -141,24 +141,24 @@ def _section(key: str, fit: Fit) -> list[str]:
     )
     lines.append(f"# {measured}{certain}; {fitted}")
     lines += [f"# uncertain: {warning}" for warning in values["warnings"]]
-    nested: dict[str, Any] = _rounded(fit.keys())
+    nested: dict[str, Any] = _round_values(fit.keys())
     for part in reversed(key.split(".")):
         nested = {part: nested}
     return [*lines, tomli_w.dumps(nested).rstrip()]
 
 
-def _rounded(keys: Mapping[str, Any]) -> dict[str, Any]:
+def _round_values(keys: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value if isinstance(value, list) else float(f"{value:.6g}") for key, value in keys.items()}
 
 
 def _assumed_keys(key: str, by_name: Mapping[str, Fit], base: StorageProfile | None) -> dict[str, Any]:
     stand_in = _find_stand_in(key, list(by_name), base)
     if stand_in or base is None:
-        return _rounded(by_name[stand_in].keys())
+        return _round_values(by_name[stand_in].keys())
     found = base.cas if key == "cas" else base.distribution("*", write=key == "write")
     if found is None:
         raise InputError(f"{base.name} has no latency of {key}; measure the latency, or use a different --base")
-    return _rounded(_keys_of(found))
+    return _round_values(_keys_of(found))
 
 
 def _keys_of(distribution: QuantileDistribution) -> dict[str, Any]:

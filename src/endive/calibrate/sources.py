@@ -88,13 +88,13 @@ def _open(location: str) -> tuple[Any, str]:
 
 def open_filesystem(location: str) -> tuple[Any, str]:
     """Return the file system of a path or URL, and the path within that file system."""
-    location = _spelled(location)
+    location = _normalize_scheme(location)
     if "://" in location:
         return pa.fs.FileSystem.from_uri(location)  # type: ignore[no-any-return]
     return pa.fs.LocalFileSystem(), str(Path(location).resolve())
 
 
-def _spelled(location: str) -> str:
+def _normalize_scheme(location: str) -> str:
     """Return a URL with PyArrow's schemes instead of Hadoop's ``s3a://``, ``s3n://`` and ``file:/``."""
     scheme, separator, rest = location.partition("://")
     if separator and scheme in ("s3a", "s3n"):
@@ -104,7 +104,7 @@ def _spelled(location: str) -> str:
 
 def _store(location: str) -> str:
     """Return the part of a URL that identifies the object store: scheme, bucket or host, and options."""
-    scheme, separator, rest = _spelled(location).partition("://")
+    scheme, separator, rest = _normalize_scheme(location).partition("://")
     if not separator:
         return ""
     options = rest.partition("?")[2]

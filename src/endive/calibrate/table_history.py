@@ -126,7 +126,7 @@ def parse_metadata(content: bytes, where: str) -> History:
     Raises:
         InputError: If the content is not the metadata of an Iceberg table.
     """
-    plain = _decompressed(content, where)
+    plain = _decompress(content, where)
     try:
         document = json.loads(plain)
     except (ValueError, RecursionError) as error:
@@ -177,7 +177,7 @@ _MOST_BYTES = 512 * 2**20
 """Maximum size of a metadata file, enough for about a million snapshots."""
 
 
-def _decompressed(content: bytes, where: str) -> bytes:
+def _decompress(content: bytes, where: str) -> bytes:
     if content[:2] != b"\x1f\x8b":
         return content
     try:

@@ -120,7 +120,7 @@ def _section(cls: ObservedClass, path: str, duration_ms: float) -> Tree:
     keys = copy.deepcopy(cls.process.keys)
     hourly = keys.pop("hourly", None)
     if hourly is not None:
-        section[SCHEDULE.key] = _every_day(hourly, duration_ms)
+        section[SCHEDULE.key] = _repeat_daily(hourly, duration_ms)
     section |= keys
     section["runtime"] = {"distribution": "fixed", "value": 0.0}
     if cls.delete_files:
@@ -130,7 +130,7 @@ def _section(cls: ObservedClass, path: str, duration_ms: float) -> Tree:
     return section
 
 
-def _every_day(hourly: Sequence[float], duration_ms: float) -> list[Tree]:
+def _repeat_daily(hourly: Sequence[float], duration_ms: float) -> list[Tree]:
     """Return an arrival schedule that repeats the 24 hourly rates every day."""
     hours = math.ceil(duration_ms / 3_600_000.0)
     return [{"from": hour * 3_600_000.0, "rate": hourly[hour % 24]} for hour in range(hours)]
@@ -222,7 +222,7 @@ def configuration_text(imported: Imported) -> str:
     sections = {section: content for section, content in imported.tree.items() if section != "workload"}
     sections |= {f"workload.{name}": content for name, content in imported.tree["workload"].items()}
     for section, content in sections.items():
-        lines += ["", *([f"# {comments[section]}"] if section in comments else []), _dumped(section, content)]
+        lines += ["", *([f"# {comments[section]}"] if section in comments else []), _dump_section(section, content)]
     return "\n".join(lines) + "\n"
 
 
@@ -231,7 +231,7 @@ def _comment(text: str) -> str:
     return "# " + " ".join(text.encode("utf-8", "replace").decode().split())
 
 
-def _dumped(section: str, content: dict[str, Any]) -> str:
+def _dump_section(section: str, content: dict[str, Any]) -> str:
     """Return a section as TOML. Names of Iceberg's table properties remain dotted keys."""
     plain = {key: value for key, value in content.items() if "." not in key}
     dotted = [f"{key} = {json.dumps(value)}" for key, value in content.items() if "." in key]

@@ -99,12 +99,12 @@ class AppendCatalog(StoredCatalog):
         else:
             counters.append_logical_conflict += 1
             counters.commit_conflict += 1
-        if not group.sealed and self._over_threshold(group):
+        if not group.sealed and self._exceeds_threshold(group):
             group.sealed = True
             counters.append_compactions_triggered += 1
         return applied
 
-    def _over_threshold(self, group: Group) -> bool:
+    def _exceeds_threshold(self, group: Group) -> bool:
         too_long = group.log_offset - group.checkpoint_offset > self.compaction_threshold_bytes
         too_many = 0 < self.compaction_max_entries <= group.entries_since_checkpoint
         return too_long or too_many

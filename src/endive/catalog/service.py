@@ -176,8 +176,8 @@ class ServiceCatalog(StoredCatalog):
         server.begin_commit(tables)
         rechecks = settings.server_retry_mode == "recheck"
         retries = settings.server_retries if rechecks or request.intention.rebasable else 0
-        required, swapped, outcome = self._required(request), self._swapped(request), None
-        if required != self._current(request):
+        required, swapped, outcome = self._list_required(request), self._list_compared(request), None
+        if required != self._list_current(request):
             service, outcome = settings.check.at(u), LOST
             retries = 0 if rechecks else retries
         elif self._is_too_large(request, now_ms):
@@ -188,20 +188,20 @@ class ServiceCatalog(StoredCatalog):
             service = settings.commit.at(u) + self._write_ms(tables, 1)
         yield service
         now_ms += service
-        while retries > 0 and (outcome == LOST or swapped != self._swapped(request)):
+        while retries > 0 and (outcome == LOST or swapped != self._list_compared(request)):
             retries -= 1
             self._state.counters.service_retries += 1
             reload = settings.server_backoff_ms + settings.load.at(self._rng.random_sample())
             yield reload
             now_ms += reload
-            if rechecks and required != self._current(request):
+            if rechecks and required != self._list_current(request):
                 outcome = LOST
                 break
-            swapped, outcome = self._swapped(request), None
+            swapped, outcome = self._list_compared(request), None
             service = settings.commit.at(self._rng.random_sample()) + self._write_ms(tables, 1)
             yield service
             now_ms += service
-        if outcome is None and swapped != self._swapped(request):
+        if outcome is None and swapped != self._list_compared(request):
             outcome = LOST
         outcome = self._ask_database(tables, outcome)
         self._decide(request, outcome, now_ms)
@@ -239,7 +239,7 @@ class ServiceCatalog(StoredCatalog):
         for each in batch:
             if failed is not None:
                 each.outcome = failed
-            elif each.request.intention.rebasable or self._required(each.request) == self._current(each.request):
+            elif each.request.intention.rebasable or self._list_required(each.request) == self._list_current(each.request):
                 each.outcome = METADATA_TOO_LARGE if self._is_too_large(each.request, now_ms) else None
             self._decide(each.request, each.outcome, now_ms)
         server.leave(began_ms, now_ms)
@@ -281,7 +281,7 @@ class ServiceCatalog(StoredCatalog):
         self._state.counters.commit_throttled += 1
         return True
 
-    def _required(self, request: CommitRequest) -> tuple[int, ...]:
+    def _list_required(self, request: CommitRequest) -> tuple[int, ...]:
         """Return the requirements of a commit: the refs of its tables, or the commit pointer that these tables share."""
         if not self.own_pointers:
             return (request.expected_seq,)
@@ -289,13 +289,13 @@ class ServiceCatalog(StoredCatalog):
         assert intention.refs is not None
         return tuple(intention.refs[table_id] for table_id in request.writes) if intention.moves_ref else ()
 
-    def _current(self, request: CommitRequest) -> tuple[int, ...]:
+    def _list_current(self, request: CommitRequest) -> tuple[int, ...]:
         """Return the current values of the refs or of the commit pointer that a commit requires."""
         if not self.own_pointers:
             return (self._state.groups[self.table_groups[min(request.writes)]].seq,)
         return tuple(self.tables[table_id].ref for table_id in request.writes) if request.intention.moves_ref else ()
 
-    def _swapped(self, request: CommitRequest) -> tuple[int, ...]:
+    def _list_compared(self, request: CommitRequest) -> tuple[int, ...]:
         """Return the current values that the server compares in its compare-and-swap.
 
         In the mode ``recheck``, the server compares the metadata files of the tables, as Iceberg does. Expiring snapshots also
@@ -303,7 +303,7 @@ class ServiceCatalog(StoredCatalog):
         """
         if self.own_pointers and self.settings.server_retries and self.settings.server_retry_mode == "recheck":
             return tuple(self.tables[table_id].version for table_id in request.writes)
-        return self._current(request)
+        return self._list_current(request)
 
     def _metadata_size(self, table_id: int, more_snapshots: int) -> int:
         files = self._state.tables[table_id].files

@@ -141,17 +141,17 @@ def scale_arrivals(section: Mapping[str, Any], factor: float) -> dict[str, Any]:
     for number in kind.numbers if kind is not None else ():
         first, *rest = number.path.split(".")
         if number.sets_load and rest[:1] == ["*"]:
-            changes[first] = [{**item, rest[1]: _scaled(item[rest[1]], number.quantity, factor)} for item in section[first]]
+            changes[first] = [{**item, rest[1]: _scale_value(item[rest[1]], number.quantity, factor)} for item in section[first]]
             continue
         value = section.get(first)
         for part in rest:
             value = value.get(part) if isinstance(value, Mapping) else None
         if number.sets_load and value is not None:
-            changes[number.path] = _scaled(value, number.quantity, factor)
+            changes[number.path] = _scale_value(value, number.quantity, factor)
     return changes
 
 
-def _scaled(value: Any, quantity: processes.Quantity, factor: float) -> Any:
+def _scale_value(value: Any, quantity: processes.Quantity, factor: float) -> Any:
     if quantity == "rate":
         return value * factor
     return duration_ms(value) / factor if quantity == "interval" else max(1, round(value * factor))

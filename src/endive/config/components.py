@@ -108,11 +108,11 @@ def load_class(kind: str, part: ComponentSection) -> type[Any]:
     """
     if not code_is_allowed():
         raise ConfigError(_SOURCE, [Problem(f"parts.{kind}.code", ASKED)])
-    return _loaded(kind, part.code, part.source or "")
+    return _load_code(kind, part.code, part.source or "")
 
 
 @cache
-def _loaded(kind: str, code: str, source: str) -> type[Any]:
+def _load_code(kind: str, code: str, source: str) -> type[Any]:
     """Run the code of a component once per process, and return the component's class."""
     wanted, name = KINDS[kind], code.rpartition(":")[2]
     module = types.ModuleType(f"endive_part_{hashlib.sha256(source.encode()).hexdigest()[:12]}")
@@ -122,19 +122,21 @@ def _loaded(kind: str, code: str, source: str) -> type[Any]:
     try:
         exec(compile(source, filename, "exec"), module.__dict__)
     except Exception as error:
-        raise _refused(kind, f"cannot be loaded: {type(error).__name__}: {error}", code) from error
+        raise _make_error(kind, f"cannot be loaded: {type(error).__name__}: {error}", code) from error
     found = module.__dict__.get(name)
     if not (isinstance(found, type) and issubclass(found, wanted)):
         classes = [value for value in module.__dict__.values() if isinstance(value, type) and issubclass(value, wanted)]
         own = ", ".join(each.__name__ for each in classes if each.__module__ == module.__name__)
-        raise _refused(kind, f"must name a subclass of {wanted.__module__}.{wanted.__name__}; the file has {own or 'none'}", code)
+        raise _make_error(
+            kind, f"must name a subclass of {wanted.__module__}.{wanted.__name__}; the file has {own or 'none'}", code
+        )
     operation = getattr(found, "operation_type", None)
     if kind == "transaction" and operation not in OPERATIONS:
-        raise _refused(kind, f"has operation_type = {operation!r}, but must be one of {', '.join(OPERATIONS)}", code)
+        raise _make_error(kind, f"has operation_type = {operation!r}, but must be one of {', '.join(OPERATIONS)}", code)
     return found
 
 
-def _refused(kind: str, message: str, code: str) -> ConfigError:
+def _make_error(kind: str, message: str, code: str) -> ConfigError:
     return ConfigError(_SOURCE, [Problem(f"parts.{kind}.code", message, code)])
 
 

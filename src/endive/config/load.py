@@ -65,7 +65,7 @@ def check_document(tree: Tree, source: str, directory: Path = Path(), overrides:
     except ValidationError as error:
         problems += problems_of(error, tree, Document, tuple(ALIASES))
         broken |= {str(item["loc"][0]) for item in error.errors()}
-    problems += cross_checks(document or _sound_part(tree, broken), broken)
+    problems += cross_checks(document or _make_valid_part(tree, broken), broken)
     if document is None or problems:
         as_spelled = [replace(problem, key=spelling.get(problem.key, problem.key)) for problem in problems]
         raise ConfigError(source, {str(problem): problem for problem in as_spelled}.values())
@@ -88,7 +88,7 @@ def with_override(tree: Tree, source: str, key: str, value: Any) -> Tree:
         raise ConfigError(source, [Problem(key, "cannot be set: a parent key is not a table", value)]) from None
 
 
-def _sound_part(tree: Tree, broken: set[str]) -> Document:
+def _make_valid_part(tree: Tree, broken: set[str]) -> Document:
     """Return a document that contains the valid sections, and defaults for all others."""
     sections = {
         name: TypeAdapter[Any](cast(Any, field.annotation)).validate_python(tree[name])

@@ -181,9 +181,9 @@ def storage_profile(storage: StorageSection) -> StorageProfile:
     if storage.provider is None:
         if not given:
             raise ProfileError("no provider and no T_* keys")
-        base = _custom(storage.min_latency_ms)
+        base = _make_custom_profile(storage.min_latency_ms)
     else:
-        base = _named(storage.provider, storage.profile)
+        base = _find_profile(storage.provider, storage.profile)
     floor = base.min_latency_ms if storage.min_latency_ms is None else storage.min_latency_ms
     if storage.min_latency_ms is not None:
         base = _with_floor(base, floor)
@@ -212,7 +212,7 @@ def catalog_profile(document: Document, storage: StorageProfile | None) -> Stora
     """Return the profile of the catalog's object store: its own, or that of ``[storage]``."""
     if document.catalog.provider is None:
         return storage
-    return _named(document.catalog.provider, document.storage.profile)
+    return _find_profile(document.catalog.provider, document.storage.profile)
 
 
 def catalog_kind(catalog: CatalogSection, profile: StorageProfile) -> CatalogKind:
@@ -221,7 +221,7 @@ def catalog_kind(catalog: CatalogSection, profile: StorageProfile) -> CatalogKin
     return CATALOG_KINDS[catalog.type or (by_append if profile.cas is None else by_compare_and_swap)]
 
 
-def _named(name: str, profile_set: str) -> StorageProfile:
+def _find_profile(name: str, profile_set: str) -> StorageProfile:
     if name.endswith(".toml"):
         return load_profile(Path(name))
     profiles = builtin_profiles(profile_set)
@@ -230,7 +230,7 @@ def _named(name: str, profile_set: str) -> StorageProfile:
     return profiles[name]
 
 
-def _custom(min_latency_ms: float | None) -> StorageProfile:
+def _make_custom_profile(min_latency_ms: float | None) -> StorageProfile:
     floor = _CUSTOM_FLOOR_MS if min_latency_ms is None else min_latency_ms
     fast, slow = _normal(_FAST, floor), _normal(_SLOW, floor)
     by_kind: dict[str, QuantileDistribution] = {"*": slow, provider.CATALOG: fast, provider.TABLE_METADATA: fast}

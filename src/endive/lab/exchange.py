@@ -141,7 +141,7 @@ class LabApp:
         if scope["type"] != "http":
             return
         handler = self._handlers[scope["server"][1]]
-        request = _head(scope)
+        request = _parse_head(scope)
         client = handler.identify(request)
         if client is None:  # reject the request before its body is read
             await _send(handler.refusal(403, "InvalidAccessKeyId", "The access key or token is not valid in this lab."), send)
@@ -188,7 +188,7 @@ class _BodyError(Exception):
         self.code = code
 
 
-def _head(scope: Scope) -> Request:
+def _parse_head(scope: Scope) -> Request:
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
     connection = scope["client"][1], scope["server"][1]
@@ -201,7 +201,7 @@ async def _body(receive: Receive, most_bytes: int, headers: Mapping[str, str], h
     if not (length.isascii() and length.isdigit() and len(length) < 19):
         raise _BodyError(400, "InvalidRequest", "The content length is not a number.")
     if int(length) > most_bytes:
-        raise _too_large(most_bytes)
+        raise _make_size_error(most_bytes)
     parts, size = [], 0
     try:
         async with asyncio.timeout(_BODY_S):
@@ -212,7 +212,7 @@ async def _body(receive: Receive, most_bytes: int, headers: Mapping[str, str], h
                 part = message.get("body", b"")
                 size += len(part)
                 if size > most_bytes:
-                    raise _too_large(most_bytes)
+                    raise _make_size_error(most_bytes)
                 hold(len(part))
                 parts.append(part)
                 if not message.get("more_body"):
@@ -221,7 +221,7 @@ async def _body(receive: Receive, most_bytes: int, headers: Mapping[str, str], h
         raise _BodyError(400, "RequestTimeout", "The body did not arrive in time.") from None
 
 
-def _too_large(most_bytes: int) -> _BodyError:
+def _make_size_error(most_bytes: int) -> _BodyError:
     return _BodyError(413, "EntityTooLarge", f"The request is larger than the limit of {most_bytes // 2**20} MiB.")
 
 

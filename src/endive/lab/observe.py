@@ -183,7 +183,7 @@ class Observer:
         self.create_table(lab)
         first = self.run_trial("data", 0)
         self._by_metadata = not any(each.is_commit for each in first.requests)
-        first = replace(first, requests=self._marked(first.requests))
+        first = replace(first, requests=self._mark_requests(first.requests))
         commits = [each for each in first.requests if each.is_commit]
         if not commits:
             raise LabError(
@@ -228,9 +228,9 @@ class Observer:
             finally:
                 self._hold, self._parked = None, {}
         requests = [each for each in self._lab.recording.requests(start) if each.client == OBSERVED]
-        return Trial(place, rivals, versions, self._marked(sorted(requests, key=lambda each: each.time_ms)))
+        return Trial(place, rivals, versions, self._mark_requests(sorted(requests, key=lambda each: each.time_ms)))
 
-    def _marked(self, requests: Sequence[RecordedRequest]) -> tuple[RecordedRequest, ...]:
+    def _mark_requests(self, requests: Sequence[RecordedRequest]) -> tuple[RecordedRequest, ...]:
         return mark_metadata(requests) if self._by_metadata else tuple(requests)
 
     def _count_retries(self, folder: str | None) -> tuple[int | None, tuple[float, ...], float]:

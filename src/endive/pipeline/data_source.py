@@ -123,12 +123,12 @@ def _document(options: Mapping[str, str]) -> Document:
     given = [key for key in ("config", "path", "toml") if key in options]
     if len(given) != 1:
         found = "none" if not given else " and ".join(given)
-        raise _wrong("config", f"pass exactly one of config, toml and a path to load; got {found}")
+        raise _make_error("config", f"pass exactly one of config, toml and a path to load; got {found}")
     if given == ["toml"]:
         try:
             tree = parse_toml(options["toml"])
         except UnreadableError as error:
-            raise _wrong("toml", str(error)) from error
+            raise _make_error("toml", str(error)) from error
         return check_document(tree, "option toml", Path.cwd(), _overrides(options))
     path = Path(options[given[0]]).absolute()
     return check_document(read_toml(path), str(path), path.parent, _overrides(options))
@@ -157,11 +157,11 @@ def _seeds(options: Mapping[str, str], document: Document) -> tuple[int, ...]:
 def _partitions(options: Mapping[str, str], default: int) -> int:
     text = options.get("partitions", str(default))
     if not text.isdecimal() or int(text) == 0:
-        raise _wrong("partitions", f"should be a whole number above 0 (got {text!r})")
+        raise _make_error("partitions", f"should be a whole number above 0 (got {text!r})")
     return int(text)
 
 
-def _wrong(option: str, message: str) -> ConfigError:
+def _make_error(option: str, message: str) -> ConfigError:
     return ConfigError(f"option {option}", [Problem("", message)])
 
 

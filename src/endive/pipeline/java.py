@@ -31,7 +31,7 @@ def java_home() -> Path:
     Raises:
         NoJavaError: If there is no such runtime.
     """
-    for home in _installed():
+    for home in _find_installed_homes():
         version = _recorded_version(home) or java_version(home / "bin" / "java")
         if version is not None and version >= OLDEST_JAVA:
             return home
@@ -93,7 +93,7 @@ def _run_version(java: Path) -> str:
         return ""
 
 
-def _installed() -> list[Path]:
+def _find_installed_homes() -> list[Path]:
     """Return the Java homes to which JAVA_HOME and PATH refer."""
     homes = [Path(os.environ["JAVA_HOME"])] if os.environ.get("JAVA_HOME") else []
     program = shutil.which("java")

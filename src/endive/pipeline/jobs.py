@@ -180,7 +180,7 @@ def run_with_progress(
         while worker.is_alive():
             worker.join(poll_seconds)
             if report is not None:
-                report(_finished(spark, total) if finished is None else finished(), total)
+                report(_count_finished_tasks(spark, total) if finished is None else finished(), total)
     except BaseException:
         _cancel(spark)
         worker.join(30.0)
@@ -190,7 +190,7 @@ def run_with_progress(
     return done[0]
 
 
-def _finished(spark: SparkSession, total: int) -> int:
+def _count_finished_tasks(spark: SparkSession, total: int) -> int:
     """Return the number of finished tasks of the active stage; 0 on Spark Connect, which does not report the number."""
     try:
         tracker = spark.sparkContext.statusTracker()

@@ -85,11 +85,11 @@ def find_protocol(name: str) -> ProtocolFile:
         from endive.config.errors import nearest
 
         raise ConfigError(name, [Problem("", f"unknown protocol; {nearest(name, builtin_names())}")])
-    return _builtin(name)
+    return _load_builtin(name)
 
 
 @cache
-def _builtin(name: str) -> ProtocolFile:
+def _load_builtin(name: str) -> ProtocolFile:
     text = resources.files("endive.protocols").joinpath("data", f"{name}.toml").read_text(encoding="utf-8")
     return parse_protocol(text, f"{name}.toml", name)
 

@@ -29,7 +29,7 @@ _ENDINGS = ("parquet", "csv")
 def write_tables(root: Path, tables: Mapping[str, pa.Table], state: Mapping[str, Any]) -> None:
     """Write all tables (by view name) as Parquet and CSV, and a record of their checksums and of the state that they describe."""
     check_inside(root / METRICS_FOLDER / METRICS_STATE, root)
-    with _locked(root, fcntl.LOCK_EX):
+    with _hold_lock(root, fcntl.LOCK_EX):
         with ExitStack() as written:  # when the block ends, all files are renamed to their final names
             for view, name in METRICS_TABLES.items():
                 csv.write_csv(for_spreadsheets(tables[view]), written.enter_context(whole_file(metrics_table(root, name, "csv"))))
@@ -52,7 +52,7 @@ def read_tables(root: Path) -> dict[str, pa.Table] | None:
     """Read all tables by view name. Return None if a table is missing, damaged, or from a different measurement."""
     paths = {view: metrics_table(root, name, "parquet") for view, name in METRICS_TABLES.items()}
     try:
-        with _locked(root, fcntl.LOCK_SH):
+        with _hold_lock(root, fcntl.LOCK_SH):
             if not all(path.is_file() for path in paths.values()):  # opening a pipe would block
                 return None
             checksums = _checksums(_read_record(root))
@@ -72,7 +72,7 @@ def read_state(root: Path) -> dict[str, Any] | None:
 
 def find_damaged_tables(root: Path) -> list[str]:
     """Return the problems of the tables, and of the rows of metrics behind them; empty if there are no tables."""
-    with _locked(root, fcntl.LOCK_SH):
+    with _hold_lock(root, fcntl.LOCK_SH):
         return [f"{METRICS_FOLDER}/{problem}" for problem in (*_damaged_tables(root), *_damaged_units(root))]
 
 
@@ -141,7 +141,7 @@ def _read_record(root: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def _locked(root: Path, kind: int) -> Iterator[None]:
+def _hold_lock(root: Path, kind: int) -> Iterator[None]:
     """Hold the lock of the tables, which is released when the process ends."""
     lock = root / METRICS_FOLDER / LOCK
     if kind == fcntl.LOCK_EX:

@@ -209,7 +209,7 @@ class StudyRecord(Record):
     """Process that runs the study, as named by ``endive.output_files``."""
 
     @model_validator(mode="after")
-    def _limited(self) -> StudyRecord:
+    def _check_run_count(self) -> StudyRecord:
         if sum(each.seeds or len(self.seeds) for each in self.experiments.values()) > _MOST_RUNS:
             raise ValueError(f"has more than {_MOST_RUNS:,} runs")
         return self

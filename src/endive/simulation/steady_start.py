@@ -51,14 +51,14 @@ class CommitRate:
 
     def added(self, deletes: bool) -> int:
         """Return the number of data manifests or delete manifests that a commit adds."""
-        return self._added[deletes]
+        return self._added_manifests[deletes]
 
     def merges(self, deletes: bool) -> bool:
         """Return whether a commit merges data manifests or delete manifests."""
         return self._merges[deletes]
 
     @cached_property
-    def _added(self) -> tuple[int, int]:
+    def _added_manifests(self) -> tuple[int, int]:
         return sum(each.data for each in self.traits), sum(each.deletes for each in self.traits)
 
     @cached_property
@@ -94,7 +94,7 @@ def steady_files(
     if "delete_manifests" not in fixed:
         deletes = _manifests(model, commits, u_deletes, deletes=True)
         files = files if deletes is None else replace(files, deletes=deletes[0], delete_bytes=deletes[1])
-    retained = _retained(commits, u_expiry, gap_ms, most_snapshots)
+    retained = _find_retained(commits, u_expiry, gap_ms, most_snapshots)
     if retained is None:
         return files
     snapshots = files.snapshots if "snapshots" in fixed else retained[0]
@@ -109,7 +109,7 @@ def _manifests(model: TableModel, commits: Sequence[CommitRate], u: float, *, de
     rewrites = [each for each in commits if each.replaces_all]
     added_per_ms = sum(each.per_ms * each.added(deletes) for each in commits if not each.replaces_all)
     merging_per_ms = sum(each.per_ms for each in commits if each.merges(deletes))
-    tooth = _tooth(model, added_per_ms / merging_per_ms) if added_per_ms > 0.0 and merging_per_ms > 0.0 else math.inf
+    tooth = _count_between_merges(model, added_per_ms / merging_per_ms) if added_per_ms > 0.0 and merging_per_ms > 0.0 else math.inf
     if rewrites:
         added = int(added_per_ms * _age_ms(rewrites, u))
         base, merged = max(each.added(deletes) for each in rewrites), added >= tooth
@@ -122,7 +122,7 @@ def _manifests(model: TableModel, commits: Sequence[CommitRate], u: float, *, de
     return count, oldest + (count - 1) * model.manifest_bytes if count else 0
 
 
-def _tooth(model: TableModel, added_per_merge: float) -> float:
+def _count_between_merges(model: TableModel, added_per_merge: float) -> float:
     """Return the number of manifests that commits add between two merges. The number is infinite if there are no merges.
 
     A commit merges manifests if there are ``min_count_to_merge``, including the new manifest, or if a bin is full.
@@ -134,7 +134,7 @@ def _tooth(model: TableModel, added_per_merge: float) -> float:
     return added_per_merge * math.ceil(round(needed / added_per_merge, 9))
 
 
-def _retained(
+def _find_retained(
     commits: Sequence[CommitRate], u: float, gap_ms: Callable[[int], float], most_snapshots: float
 ) -> tuple[int, float] | None:
     """Return the number of snapshots that expiration retains and the interval between them in ms; None without expiration."""
@@ -148,11 +148,11 @@ def _retained(
         kept = min(max(each.traits[0].min_snapshots, per_ms * each.traits[0].max_age_ms) for each in expiries)
         return int(max(1.0, min(kept + per_ms * age_ms, most_snapshots)))
 
-    per_ms = _sustained(offered, lambda rate: rate * gap_ms(snapshots(rate)) <= 1.0)
+    per_ms = _find_sustained_rate(offered, lambda rate: rate * gap_ms(snapshots(rate)) <= 1.0)
     return snapshots(per_ms), 1.0 / per_ms
 
 
-def _sustained(offered: float, is_possible: Callable[[float], bool]) -> float:
+def _find_sustained_rate(offered: float, is_possible: Callable[[float], bool]) -> float:
     """Return the commit rate that a table sustains: the offered rate, or the maximum rate if that is lower."""
     if is_possible(offered):
         return offered

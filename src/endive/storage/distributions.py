@@ -205,7 +205,7 @@ class TableLatency(QuantileDistribution):
     @property
     def base_latency_ms(self) -> float:
         """Median latency for an object of size 0, before the floor."""
-        return math.exp(_kept(self._shape())[1])
+        return math.exp(_store_table(self._shape())[1])
 
     @property
     def median_ms(self) -> float:
@@ -215,7 +215,7 @@ class TableLatency(QuantileDistribution):
     @property
     def parameters(self) -> Parameters:
         """Arguments of ``quantile``: ``TABLE``, the logarithm of the median for the size, the offset of the table and the floor."""
-        offset, _ = _kept(self._shape())
+        offset, _ = _store_table(self._shape())
         return TABLE, math.log(self.median_ms), float(offset), self.min_latency_ms
 
     def _shape(self) -> Self:
@@ -224,7 +224,7 @@ class TableLatency(QuantileDistribution):
 
 
 @cache
-def _kept(shape: TableLatency) -> tuple[int, float]:
+def _store_table(shape: TableLatency) -> tuple[int, float]:
     """Store the table of quantiles of a distribution.
 
     Returns:

@@ -68,7 +68,7 @@ class Prices:
 def list_prices() -> Prices:
     """Return the list prices that are part of the package."""
     text = resources.files("endive.storage").joinpath("price_data", "list_prices.toml").read_text()
-    return _parsed(parse_toml(text), "list_prices.toml", Prices("USD"))
+    return _parse_prices(parse_toml(text), "list_prices.toml", Prices("USD"))
 
 
 def load_prices(path: Path | None) -> Prices:
@@ -83,11 +83,11 @@ def load_prices(path: Path | None) -> Prices:
         tree = read_toml(path)
     except UnreadableError as error:
         raise PriceError(f"{path}: the price table cannot be read: {error}") from None
-    return _parsed(tree, str(path), list_prices())
+    return _parse_prices(tree, str(path), list_prices())
 
 
-def _parsed(tree: Mapping[str, Any], where: str, base: Prices) -> Prices:
-    _only(tree, ("currency", "stores", "service"), where)
+def _parse_prices(tree: Mapping[str, Any], where: str, base: Prices) -> Prices:
+    _check_keys(tree, ("currency", "stores", "service"), where)
     currency = tree.get("currency", base.currency)
     if not isinstance(currency, str) or not 1 <= len(currency) <= 10:
         raise PriceError(f"{where}: currency is {in_short(repr(currency))}, but must be text of 1 to 10 characters, such as USD")
@@ -95,7 +95,7 @@ def _parsed(tree: Mapping[str, Any], where: str, base: Prices) -> Prices:
         base = Prices(currency)  # the list prices are in a different currency
     stores = _table(tree, "stores", where)
     service = _table(tree, "service", where)
-    _only(service, ("request_per_1000", *_ABOUT), f"{where}: service")
+    _check_keys(service, ("request_per_1000", *_ABOUT), f"{where}: service")
     return Prices(
         currency,
         {**base.stores, **{name: _store(_table(stores, name, f"{where}: stores"), f"{where}: stores.{name}") for name in stores}},
@@ -104,7 +104,7 @@ def _parsed(tree: Mapping[str, Any], where: str, base: Prices) -> Prices:
 
 
 def _store(table: Mapping[str, Any], where: str) -> StorePrices:
-    _only(table, (*(f"{name}_per_1000" for name in _REQUESTS), *_ABOUT), where)
+    _check_keys(table, (*(f"{name}_per_1000" for name in _REQUESTS), *_ABOUT), where)
     get, put, list_, delete = (_price(table, f"{name}_per_1000", where) for name in _REQUESTS)
     region, source, date = (str(table.get(name, "")) for name in _ABOUT)
     return StorePrices(get, put, list_, delete, region, source, date)
@@ -117,7 +117,7 @@ def _table(tree: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
     return found
 
 
-def _only(table: Mapping[str, Any], allowed: tuple[str, ...], where: str) -> None:
+def _check_keys(table: Mapping[str, Any], allowed: tuple[str, ...], where: str) -> None:
     for key in table:
         if key not in allowed:
             raise PriceError(f"{where}: {in_short(key)}: unknown key; allowed: {', '.join(allowed)}")

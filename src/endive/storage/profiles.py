@@ -171,7 +171,7 @@ def parse_distribution(table: Any, floor: float, where: str) -> QuantileDistribu
         allowed = "; or ".join(", ".join(sorted(keys)) for keys in _SHAPES)
         raise ProfileError(f"{where} is {in_short(repr(table))}, but must have the keys {allowed}")
     if shape == "empirical":
-        return _empirical(table, floor, where)
+        return _make_empirical(table, floor, where)
     value = {key: _number(table, key, where) for key in table}
     for key in ("sigma", "second_sigma"):
         if value.get(key, 0.0) > _MAX_SIGMA:
@@ -184,7 +184,7 @@ def parse_distribution(table: Any, floor: float, where: str) -> QuantileDistribu
         return NormalLatency(value["mean_ms"], value["stddev_ms"], floor)
     if shape == "fixed":
         return FixedLatency(max(value["fixed_ms"], floor))
-    return _tabled(shape, value, floor, where)
+    return _make_tabled(shape, value, floor, where)
 
 
 def _shape_of(table: Any) -> str | None:
@@ -197,7 +197,7 @@ def _shape_of(table: Any) -> str | None:
     return shape
 
 
-def _tabled(shape: str, value: dict[str, float], floor: float, where: str) -> QuantileDistribution:
+def _make_tabled(shape: str, value: dict[str, float], floor: float, where: str) -> QuantileDistribution:
     """Return a shifted lognormal, gamma or mixture distribution."""
     common: dict[str, Any] = {"latency_per_mib_ms": value.get("per_mib_ms", 0.0), "min_latency_ms": floor}
     if shape == "gamma":
@@ -215,7 +215,7 @@ def _tabled(shape: str, value: dict[str, float], floor: float, where: str) -> Qu
     return MixtureLatency(median_ms, value["sigma"], second_ms, value["second_sigma"], value["second_share"], **common)
 
 
-def _empirical(table: Mapping[str, Any], floor: float, where: str) -> QuantileDistribution:
+def _make_empirical(table: Mapping[str, Any], floor: float, where: str) -> QuantileDistribution:
     """Return a distribution with measured quantiles, which must increase."""
     probabilities, quantiles = table["probabilities"], table["quantiles_ms"]
     for key, values in (("probabilities", probabilities), ("quantiles_ms", quantiles)):
@@ -274,9 +274,9 @@ def drawn_latencies(profile: StorageProfile) -> dict[str, Drawn | None]:
         "failed_append": profile.failed_append or profile.append,
     }
     return {
-        "read": _drawn(profile.read_parameters(MANIFEST_FILE, TYPICAL_BYTES)),
-        "write": _drawn(profile.write_parameters(MANIFEST_FILE, TYPICAL_BYTES)),
-        **{name: None if latency is None else _drawn(latency.parameters) for name, latency in conditional.items()},
+        "read": _make_drawn(profile.read_parameters(MANIFEST_FILE, TYPICAL_BYTES)),
+        "write": _make_drawn(profile.write_parameters(MANIFEST_FILE, TYPICAL_BYTES)),
+        **{name: None if latency is None else _make_drawn(latency.parameters) for name, latency in conditional.items()},
     }
 
 
@@ -291,5 +291,5 @@ def cas_rate_per_s(profile: StorageProfile) -> float | None:
     return rate if profile.object_writes_per_s is None else min(rate, profile.object_writes_per_s)
 
 
-def _drawn(parameters: Parameters) -> Drawn:
+def _make_drawn(parameters: Parameters) -> Drawn:
     return Drawn(quantile(*parameters, 0.5), quantile(*parameters, 0.99))

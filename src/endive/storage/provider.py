@@ -201,14 +201,14 @@ class StorageProfile:
 
     def read_parameters(self, key: str, size_bytes: int) -> Parameters:
         """Return the parameters of the latency distribution of a read."""
-        return _sized(self.distribution(key, write=False), size_bytes)
+        return _parameters_for_size(self.distribution(key, write=False), size_bytes)
 
     def write_parameters(self, key: str, size_bytes: int) -> Parameters:
         """Return the parameters of the latency distribution of a write."""
-        return _sized(self.distribution(key, write=True), size_bytes)
+        return _parameters_for_size(self.distribution(key, write=True), size_bytes)
 
 
-def _sized(distribution: QuantileDistribution, size_bytes: int) -> Parameters:
+def _parameters_for_size(distribution: QuantileDistribution, size_bytes: int) -> Parameters:
     if isinstance(distribution, SizeBasedLatency | TableLatency):
         distribution = distribution.with_size(size_bytes)
     return distribution.parameters
@@ -262,19 +262,19 @@ class ProfiledProvider(StorageProvider):
 
     def read(self, key: str, expected_size_bytes: int) -> Generator[float, None, StorageResult]:
         """Read an object."""
-        return (yield from _done(self.read_ms(key, expected_size_bytes), expected_size_bytes))
+        return (yield from _respond(self.read_ms(key, expected_size_bytes), expected_size_bytes))
 
     def write(self, key: str, size_bytes: int) -> Generator[float, None, StorageResult]:
         """Write an object."""
-        return (yield from _done(self.write_ms(key, size_bytes), size_bytes))
+        return (yield from _respond(self.write_ms(key, size_bytes), size_bytes))
 
     def cas(self, key: str, expected_version: int, size_bytes: int) -> Generator[float, None, StorageResult]:
         """Replace an object. The latency is that on success."""
-        return (yield from _done(self.cas_ms(key, expected_version, size_bytes).success_ms, size_bytes))
+        return (yield from _respond(self.cas_ms(key, expected_version, size_bytes).success_ms, size_bytes))
 
     def append(self, key: str, offset: int, size_bytes: int) -> Generator[float, None, StorageResult]:
         """Append to an object at an offset. The latency is that on success."""
-        return (yield from _done(self.append_ms(key, offset, size_bytes).success_ms, size_bytes))
+        return (yield from _respond(self.append_ms(key, offset, size_bytes).success_ms, size_bytes))
 
     def tail_append(self, key: str, size_bytes: int) -> Generator[float, None, StorageResult]:
         """Append to the end of the object."""
@@ -347,7 +347,7 @@ class ProfiledProvider(StorageProvider):
         return 0.0 if entry is None else entry.sample(self._rng)
 
 
-def _done(latency_ms: float, size_bytes: int) -> Generator[float, None, StorageResult]:
+def _respond(latency_ms: float, size_bytes: int) -> Generator[float, None, StorageResult]:
     yield latency_ms
     return StorageResult(True, latency_ms, size_bytes)
 

@@ -111,7 +111,7 @@ def current_value(key: str, resolved: ResolvedClass) -> Any:
     return value
 
 
-def _fixed(*values: Any) -> Callable[[Scope], Sequence[Any]]:
+def _always(*values: Any) -> Callable[[Scope], Sequence[Any]]:
     return lambda scope: values
 
 
@@ -153,7 +153,7 @@ def _has_periodic_rivals(scope: Scope) -> bool:
     return any(each.arrivals.periodic is not None or each.arrivals.phase not in (None, "random") for each in others)
 
 
-def _fewer(count: int | None) -> list[int]:
+def _list_fewer_writers(count: int | None) -> list[int]:
     """Return numbers of writers to try, up to the current number."""
     return sorted({math.ceil((count or 1) / factor) for factor in (1, 2, 4, 8)})
 
@@ -234,7 +234,7 @@ _RETRY_VALUES: Mapping[str, tuple[Any, ...]] = MappingProxyType(
 )
 RETRIES = "retries"
 ICEBERG_RETRY_SETTINGS = tuple(
-    Setting(RETRIES, key, lambda scope: scope.resolved.path.is_iceberg, _fixed(*_RETRY_VALUES[key]), property=name)
+    Setting(RETRIES, key, lambda scope: scope.resolved.path.is_iceberg, _always(*_RETRY_VALUES[key]), property=name)
     for name, key in ICEBERG_RETRY_PROPERTIES.items()
 )
 """Retry settings of Iceberg's clients that are table properties. The client fixes multiplier and jitter."""
@@ -259,7 +259,7 @@ CLASS_SETTINGS = (
         "phase",
         _WRITERS_PHASE_KEY,
         lambda scope: scope.resolved.arrivals.kind is WRITERS and scope.resolved.committer is None,
-        _fixed("aligned", "staggered"),
+        _always("aligned", "staggered"),
         paste=_paste_stagger,
     ),
     Setting(
@@ -273,7 +273,7 @@ CLASS_SETTINGS = (
         "partial_progress",
         _COMMITS_PER_JOB,
         lambda scope: _COMMITS_PER_JOB in CLASS_KEYS and _has("rewrite_files")(scope),
-        _fixed(1, 2, 5, 10, 20),
+        _always(1, 2, 5, 10, 20),
         paste=_paste_partial_progress,
     ),
     *(
@@ -281,7 +281,7 @@ CLASS_SETTINGS = (
             "expiry",
             key,
             lambda scope: _has("expire_snapshots")(scope) and scope.resolved.settings.retain_snapshots is None,
-            _fixed(*values),
+            _always(*values),
             property=name,
         )
         for (name, key), values in zip(
@@ -292,21 +292,21 @@ CLASS_SETTINGS = (
         "expiry",
         "retain_snapshots",
         lambda scope: _has("expire_snapshots")(scope) and scope.resolved.settings.retain_snapshots is not None,
-        _fixed(1, 10, 100, 1_000),
+        _always(1, 10, 100, 1_000),
         paste=_paste_retain,
     ),
     Setting(
         "writers",
         WRITERS.key,
         lambda scope: scope.resolved.arrivals.kind is WRITERS,
-        lambda scope: _fewer(scope.resolved.arrivals.writers),
+        lambda scope: _list_fewer_writers(scope.resolved.arrivals.writers),
         changes_load=True,
     ),
     Setting(
         "writers",
         _CLIENTS_KEY,
         lambda scope: scope.resolved.arrivals.kind is CLOSED_LOOP,
-        lambda scope: _fewer(scope.resolved.arrivals.closed.clients if scope.resolved.arrivals.closed else 1),
+        lambda scope: _list_fewer_writers(scope.resolved.arrivals.closed.clients if scope.resolved.arrivals.closed else 1),
         changes_load=True,
     ),
 )

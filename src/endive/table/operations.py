@@ -120,8 +120,10 @@ def _overwrite(settings: OperationSettings) -> Traits:
     An overwrite by filter also replaces files that concurrent commits added to its partitions.
     """
     isolation = settings.isolation or "serializable"
-    traits = _validated(isolation, changed=_ROWS_DELETED, removed=0) if settings.by == "files" else _validated(isolation)
-    return replace(_removing(traits, settings, by_filter=settings.by == "filter"), kind=OVERWRITE, data=1)
+    traits = (
+        _make_validation(isolation, changed=_ROWS_DELETED, removed=0) if settings.by == "files" else _make_validation(isolation)
+    )
+    return replace(_add_removal(traits, settings, by_filter=settings.by == "filter"), kind=OVERWRITE, data=1)
 
 
 def _row_delta(settings: OperationSettings) -> Traits:
@@ -129,7 +131,7 @@ def _row_delta(settings: OperationSettings) -> Traits:
 
     With deletion vectors, the operation adds no data and checks all new delete manifests for vectors.
     """
-    traits = _validated(settings.isolation or "serializable")
+    traits = _make_validation(settings.isolation or "serializable")
     if settings.deletes == "vectors":
         vectors = _CHANGED if traits.validates else 0
         traits = replace(traits, kind=DELETE, deletes=1, reads_vectors=vectors)
@@ -144,8 +146,8 @@ def _rewrite_files(settings: OperationSettings) -> Traits:
 
     A compaction does not conflict with appends. It reads the new delete files of all partitions.
     """
-    traits = _validated("snapshot", changed=_ROWS_DELETED, removed=0)
-    traits = _removing(traits, settings, by_filter=False)
+    traits = _make_validation("snapshot", changed=_ROWS_DELETED, removed=0)
+    traits = _add_removal(traits, settings, by_filter=False)
     return replace(traits, kind=REPLACE, data=1, prunes=0, conflicts=_CHANGED, exempt_marks=EQUALITY)
 
 
@@ -154,8 +156,8 @@ def _replace_partitions(settings: OperationSettings) -> Traits:
 
     The operation does not validate by default. Its validation reads the manifests of all partitions.
     """
-    traits = _validated(settings.isolation or "none")
-    return replace(_removing(traits, settings, by_filter=True), kind=OVERWRITE, data=1, prunes=0)
+    traits = _make_validation(settings.isolation or "none")
+    return replace(_add_removal(traits, settings, by_filter=True), kind=OVERWRITE, data=1, prunes=0)
 
 
 def _delete(settings: OperationSettings) -> Traits:
@@ -163,15 +165,15 @@ def _delete(settings: OperationSettings) -> Traits:
 
     The operation does not validate by default. With an isolation level, it validates like an overwrite by filter.
     """
-    traits = _validated(settings.isolation or "none")
-    return replace(_removing(traits, settings, by_filter=True), kind=DELETE)
+    traits = _make_validation(settings.isolation or "none")
+    return replace(_add_removal(traits, settings, by_filter=True), kind=DELETE)
 
 
 def _expire_snapshots(settings: OperationSettings) -> Traits:
     return Traits(NO_SNAPSHOT, min_snapshots=settings.min_snapshots_to_keep, max_age_ms=settings.max_snapshot_age_ms)
 
 
-def _validated(isolation: Isolation, *, changed: int = _CHANGED, removed: int = _CHANGED) -> Traits:
+def _make_validation(isolation: Isolation, *, changed: int = _CHANGED, removed: int = _CHANGED) -> Traits:
     """Return the traits of validation against concurrent changes.
 
     With serializable isolation, the operation also validates against concurrent appends.
@@ -190,7 +192,7 @@ def _validated(isolation: Isolation, *, changed: int = _CHANGED, removed: int = 
     )
 
 
-def _removing(traits: Traits, settings: OperationSettings, *, by_filter: bool) -> Traits:
+def _add_removal(traits: Traits, settings: OperationSettings, *, by_filter: bool) -> Traits:
     """Return the traits, supplemented by those of an operation that removes files from manifests."""
     return replace(
         traits,
@@ -213,7 +215,7 @@ def _python_append(settings: OperationSettings, merges: int = 0) -> tuple[Traits
 
 
 def _python_delete(settings: OperationSettings) -> tuple[Traits, ...]:
-    validated = _validated(settings.isolation or "serializable")
+    validated = _make_validation(settings.isolation or "serializable")
     return (replace(validated, kind=DELETE, hits=settings.manifests_hit, prunes=0, passes=2, lists_each=1, keeps_nothing=1),)
 
 

@@ -209,7 +209,7 @@ class Account:
             probability = request_error
         return added
 
-    def _clocked(self, steps: Generator[Step, None, T], component: str) -> Generator[Step, None, tuple[T, float]]:
+    def _run_request(self, steps: Generator[Step, None, T], component: str) -> Generator[Step, None, tuple[T, float]]:
         """Run the steps of a catalog request and advance the clock.
 
         Returns:

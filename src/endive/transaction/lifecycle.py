@@ -223,7 +223,7 @@ class Lifecycle(Account):
             raise RequestFailedError(CLIENT_CRASH)
         while True:
             yield from self._request_errors(types.CATALOG_COMMIT)
-            result, elapsed = yield from self._clocked(
+            result, elapsed = yield from self._run_request(
                 self.catalog.commit(
                     snapshot.seq, writes, self.now_ms, intention, partitions_written=txn.partitions_written, **changes
                 ),
@@ -377,7 +377,7 @@ class Lifecycle(Account):
 
     def _read_catalog(self) -> Generator[Step, None, CatalogSnapshot]:
         yield from self._request_errors(types.CATALOG_READ)
-        snapshot, elapsed = yield from self._clocked(self.catalog.read(self.now_ms), types.CATALOG_READ)
+        snapshot, elapsed = yield from self._run_request(self.catalog.read(self.now_ms), types.CATALOG_READ)
         elapsed += yield from self._compute()
         self._enter(types.CATALOG_READ, elapsed)
         self._check_deadline()

@@ -237,7 +237,7 @@ class Source:
 
     def next_work_ms(self) -> float:
         """Return the duration of the job that collects the next file batch of the writer, and advance the source."""
-        given, streams = self._given(), self._streams
+        given, streams = self._next_traced(), self._streams
         self._advance()
         return self.workload_class.runtime.sample(streams.stream(Purpose.RUNTIME)) if given.runtime_ms is None else given.runtime_ms
 
@@ -247,7 +247,7 @@ class Source:
 
     def make(self, txn_id: int, submit_ms: float) -> tuple[Transaction, TransactionStreams]:
         """Create the next transaction and its random streams, and advance the source."""
-        cls, streams, given = self.workload_class, self._streams, self._given()
+        cls, streams, given = self.workload_class, self._streams, self._next_traced()
         operation = given.operation or self._operation(streams.stream(Purpose.OPERATION))
         read, written = self._tables(streams.stream(Purpose.TABLES)) if given.table is None else (frozenset({given.table}),) * 2
         partitions = None
@@ -304,7 +304,7 @@ class Source:
             state_ms = ended.backoff_state_ms
             self._backoff_state_ms = state_after_commit_ms(state_ms, policy.backoff.base_ms) if committed else state_ms
 
-    def _given(self) -> arrivals.Submission:
+    def _next_traced(self) -> arrivals.Submission:
         """Return the submission of the trace for the next transaction. Without a trace, all fields of the submission are None."""
         traced = self.workload_class.arrivals.traced
         return traced[self.ordinal] if traced else _DRAWN
@@ -372,7 +372,7 @@ _NO_WORK = arrivals.Submission(0.0, runtime_ms=0.0)
 class CommitterSource(Source):
     """Source of the commits of a committer. It is numbered after the last writer, and its transactions have no job."""
 
-    def _given(self) -> arrivals.Submission:
+    def _next_traced(self) -> arrivals.Submission:
         return _NO_WORK
 
 

@@ -330,7 +330,7 @@ def _choose_tables(run: Any, txn: Any, slot: int, cls: Any) -> None:
         txn.written = _written_count(n, cls.table_write_fraction)
         txn.read = n
         for i in range(n):
-            touched_at(run, slot, i).table = candidate_at(run, cls.first_candidate + _picked(run, i)).value
+            touched_at(run, slot, i).table = candidate_at(run, cls.first_candidate + _picked_item(run, i)).value
     else:
         _choose_in_group(run, txn, slot, cls, count, draws)
     _sort_tables(run, slot, txn.written)
@@ -340,7 +340,7 @@ def _choose_tables(run: Any, txn: Any, slot: int, cls: Any) -> None:
 def _choose_in_group(run: Any, txn: Any, slot: int, cls: Any, count: int, draws: int) -> None:
     """Select a table of the class, and other tables of its table group."""
     _pick_items(run, cls.table_weights, 1, cls.candidates, txn.key, _TABLES, draws)
-    picked = _picked(run, 0)
+    picked = _picked_item(run, 0)
     first = candidate_at(run, cls.first_candidate + picked).value
     txn.group = table_at(run, first).group
     touched_at(run, slot, 0).table = first
@@ -356,7 +356,7 @@ def _choose_in_group(run: Any, txn: Any, slot: int, cls: Any, count: int, draws:
         txn.written = _written_count(1 + n, cls.table_write_fraction)
         txn.read = 1 + n
         for i in range(n):
-            other = start + _picked(run, i)
+            other = start + _picked_item(run, i)
             touched_at(run, slot, 1 + i).table = candidate_at(run, by_group + (other if other < place else other + 1)).value
 
 
@@ -386,14 +386,14 @@ def _sort_tables(run: Any, slot: int, end: int) -> None:
 
 
 @inlined
-def _picked(run: Any, index: int) -> int:
+def _picked_item(run: Any, index: int) -> int:
     """Return the item that ``_pick_items`` selected as number ``index``."""
     return integers_at(run.scratch, run.scratch_length)[index]  # type: ignore[no-any-return]
 
 
 @jit
 def _pick_items(run: Any, weights_index: int, n: int, total: int, key: int, purpose: int, first_draw: int) -> None:
-    """Select ``n`` of ``total`` items by weight, without replacement. ``_picked`` returns the selected items."""
+    """Select ``n`` of ``total`` items by weight, without replacement. ``_picked_item`` returns the selected items."""
     weights = floats_at(run.weights + 8 * weights_index, total + 1)
     picks = integers_at(run.scratch, run.scratch_length)
     chosen = integers_at(run.scratch + 8 * run.scratch_length, run.scratch_length)
@@ -435,7 +435,7 @@ def _keep_sorted(run: Any, slot: int, t: int, first: int, n: int, written: int) 
             partition_at(run, slot, t, p).partition = first + chosen[p]
         return
     for p in range(written):
-        partition = first + _picked(run, p)
+        partition = first + _picked_item(run, p)
         q = p
         while q > 0 and partition_at(run, slot, t, q - 1).partition > partition:
             partition_at(run, slot, t, q).partition = partition_at(run, slot, t, q - 1).partition

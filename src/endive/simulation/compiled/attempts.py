@@ -77,11 +77,11 @@ def make_manifests(run: Any, txn: Any, slot: int) -> None:
     if HAS_LIST_APPENDS and txn.append_due and txn.operation != run_state.EXPIRE_SNAPSHOTS:
         await_event(run, txn, slot, run_state.LISTS_READ, 0.0)
     elif write_manifests(run, txn, cls):
-        _made_manifests(run, txn, slot)
+        _finish_manifests(run, txn, slot)
 
 
 @inlined
-def _made_manifests(run: Any, txn: Any, slot: int) -> None:
+def _finish_manifests(run: Any, txn: Any, slot: int) -> None:
     """Write the table metadata of an attempt, and send the commit request."""
     if write_metadata(run, txn, class_at(run, txn.cls)):
         begin_commit(run, txn, slot)
@@ -91,15 +91,15 @@ def _made_manifests(run: Any, txn: Any, slot: int) -> None:
 def list_event(run: Any, txn: Any, slot: int, event: int) -> None:
     """Process an event of an append to a manifest list (ML+)."""
     if event == run_state.LISTS_READ:
-        _lists_read(run, txn, slot)
+        _end_list_reads(run, txn, slot)
     elif event == run_state.LIST_APPEND:
         _list_append_effect(run, txn, slot)
     elif event == run_state.LIST_REWRITE:
-        _list_rewritten(run, txn, slot)
+        _end_list_rewrite(run, txn, slot)
 
 
 @inlined
-def _lists_read(run: Any, txn: Any, slot: int) -> None:
+def _end_list_reads(run: Any, txn: Any, slot: int) -> None:
     """Write the manifests of an attempt after its manifest lists were read (ML+)."""
     for t in range(txn.written):
         read_list_end(run, touched_at(run, slot, t))
@@ -117,7 +117,7 @@ def _append_entry(run: Any, txn: Any, slot: int) -> None:
     while txn.table_cursor < txn.written and not touched_at(run, slot, txn.table_cursor).redo:
         txn.table_cursor += 1
     if txn.table_cursor == txn.written:
-        _made_manifests(run, txn, slot)
+        _finish_manifests(run, txn, slot)
         return
     cls = class_at(run, txn.cls)
     if not touched_at(run, slot, txn.table_cursor).list_sealed:
@@ -129,7 +129,7 @@ def _append_entry(run: Any, txn: Any, slot: int) -> None:
 
 
 @inlined
-def _list_rewritten(run: Any, txn: Any, slot: int) -> None:
+def _end_list_rewrite(run: Any, txn: Any, slot: int) -> None:
     mine = touched_at(run, slot, txn.table_cursor)
     replace_sealed_list(run, mine)
     read_list_end(run, mine)

@@ -49,7 +49,7 @@ def swap_pointer(run: Any, txn: Any, slot: int) -> None:
     """Replace the commit pointer by compare-and-swap. The commit takes effect unless another commit was first."""
     group = group_at(run, txn.group)
     if HAS_LIMITS and txn.now_ms < group.writable_ms:
-        _throttled(run, txn, slot)
+        _reject_write(run, txn, slot)
         return
     success = group.seq == txn.seq
     if HAS_LIMITS and success and is_too_large(run, txn, slot):
@@ -67,7 +67,7 @@ def swap_pointer(run: Any, txn: Any, slot: int) -> None:
 
 
 @jit
-def _throttled(run: Any, txn: Any, slot: int) -> None:
+def _reject_write(run: Any, txn: Any, slot: int) -> None:
     """Reject a write of the commit pointer that follows another write too soon. The client sends the write again."""
     run.commit_throttled += 1
     if not _answer(run, txn, False):
@@ -89,7 +89,7 @@ def log_event(run: Any, txn: Any, slot: int, event: int) -> None:
     elif event == run_state.COMPACTION_EFFECT:
         _compaction_effect(run, txn, slot)
     elif event == run_state.DISCOVERY:
-        _discovered(run, txn, slot)
+        _end_discovery(run, txn, slot)
 
 
 @inlined
@@ -128,7 +128,7 @@ def _append_effect(run: Any, txn: Any, slot: int) -> None:
 
 
 @inlined
-def _discovered(run: Any, txn: Any, slot: int) -> None:
+def _end_discovery(run: Any, txn: Any, slot: int) -> None:
     """Continue after the catalog read from which the client learns whether its record in the log was applied."""
     rest = rest_of_read(run, txn)
     effect_at = txn.now_ms

@@ -58,7 +58,7 @@ def protocol_event(run: Any, txn: Any, slot: int, event: int) -> None:
     if event == run_state.PROTOCOL_STEP:
         _proceed(run, txn, slot)
     elif event == run_state.PROTOCOL_OBSERVED:
-        if _observed(run, txn, slot):
+        if _end_observation(run, txn, slot):
             _finish_step(run, txn, slot)
     elif event == run_state.PROTOCOL_READ:
         _learn_version(run, txn, slot)
@@ -136,7 +136,7 @@ def _send_discovery(run: Any, txn: Any, slot: int) -> None:
 
 
 @jit
-def _observed(run: Any, txn: Any, slot: int) -> bool:
+def _end_observation(run: Any, txn: Any, slot: int) -> bool:
     """Process the response from which the client learns the table version. Return whether the client continues."""
     _learn_version(run, txn, slot)
     if not end_response(run, txn, component_of(txn.phase), txn.success_ms - txn.effect_ms):
