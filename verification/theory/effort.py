@@ -11,7 +11,7 @@ from pathlib import Path
 
 from endive.config import Document, build_simulation_config
 from endive.config.sweep_file import Sweep
-from endive.runs.effort import Effort, measure_speed
+from endive.runs.effort import Effort
 from endive.runs.execute import run_experiment
 from endive.runs.plan import plan_sweep
 from endive.simulation import Simulation
@@ -23,7 +23,6 @@ _FACTOR = 2.0
 
 def compare(quick: bool) -> Iterator[TheoryRow]:
     """Return for each study the logarithm of actual over estimated time, to the base of the accepted factor."""
-    measure_speed()
     for path in sorted(_STUDIES.glob("*.toml")):
         plan = plan_sweep(Sweep(path, quick=True))
         points = plan.points[::4] if quick else plan.points

@@ -69,7 +69,7 @@ def sweep(
         from endive.config.sweep_file import Sweep, parse_rows
         from endive.output_files import check_writable, remove_leftovers
         from endive.pipeline.session import SparkOptions, starting_session
-        from endive.runs.effort import measure_for, objections
+        from endive.runs.effort import objections
         from endive.runs.plan import describe_rows, keep_study, plan_sweep, remaining_work
 
         is_new = not out.exists()
@@ -88,7 +88,6 @@ def sweep(
             question = check_question(reader, plan)
             subjects = precise_subjects(for_, [question] if question else [], plan.precision)
             work = remaining_work(plan, out)
-            measure_for(work.effort)
             output.note(*(f"{damaged}; this run is repeated" for damaged in work.damaged))
             if work.older:
                 output.note(

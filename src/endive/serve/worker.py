@@ -19,12 +19,12 @@ from endive.config.errors import ConfigError, Problem
 from endive.config.schema import Document
 from endive.config.warnings import warnings_of
 from endive.report.comparison import Side
-from endive.runs.effort import estimate_effort, estimation_seconds
+from endive.runs.effort import estimate_effort, preparation_seconds
 from endive.serve import messages, page_configuration, summaries
 from endive.serve.changes import list_changes, scale_load
 from endive.serve.page_configuration import DEFAULT
 from endive.simulation.compiled.kernel_cache import compile_in_background
-from endive.simulation.runner import EngineError, choose_engine, reference_seconds
+from endive.simulation.runner import EngineError, choose_engine
 from endive.studies.measure import MetricsOptions, RunRows
 from endive.studies.replicate import Replications
 from endive.version import code_version
@@ -70,9 +70,8 @@ def perform(call: Any, worker: Worker) -> Any:
 def _(call: messages.Prepare, worker: Worker) -> messages.Prepared:
     tree, document, left_out = page_configuration.settle(call.tree, call.changed)
     _check_setup(document)
-    effort = estimate_effort(document)
+    effort = estimate_effort(document, compiles=False)
     choice = choose_engine(build_simulation_config(document, seed_override=0), among_many=True)
-    reference_s = reference_seconds(effort.work)
     return messages.Prepared(
         tree,
         document,
@@ -81,15 +80,15 @@ def _(call: messages.Prepare, worker: Worker) -> messages.Prepared:
         tuple(map(str, warnings_of(document))),
         tuple(summaries.list_assumptions(document)),
         effort.transactions,
-        effort.cpu_seconds if choice.engine == "compiled" else reference_s,
-        reference_s,
+        effort.cpu_seconds,
+        effort.work.reference_s,
         choice.compiles == "no",
     )
 
 
 def _check_setup(document: Document) -> None:
     """Raise ConfigError if the estimated time to set up the configuration is too long."""
-    seconds = estimation_seconds(document)
+    seconds = preparation_seconds(document)
     if seconds > _MOST_SETUP_S:
         tables, classes = document.catalog.num_tables, max(1, len(document.workload))
         key = "catalog.num_tables" if tables > classes else "workload"

@@ -17,13 +17,7 @@ from endive.transaction.paths import COMMIT_PATHS
 
 if TYPE_CHECKING:
     from endive.simulation.compiled.features import Features
-    from endive.simulation.expected import ExpectedWork
 
-_REFERENCE_STEP_S = 15e-6
-"""CPU seconds of the reference engine for each step with a latency (benchmarks).
-
-The value includes the overhead of a transaction.
-"""
 _COMPILATION_S = 4.0
 _COMPILATION_OF_A_PATH_S = 2.0
 """CPU seconds to compile a kernel, and additional CPU seconds for each commit path of the kernel (benchmarks)."""
@@ -82,16 +76,11 @@ def choose_engine(config: SimulationConfig, *, among_many: bool = False) -> Choi
         compilation_s *= _PLAIN_COMPILATION
     from endive.simulation.expected import expected_work
 
-    reference_s = reference_seconds(expected_work(config))
+    reference_s = expected_work(config).reference_s
     seconds = f"the reference engine takes about {reference_s:.2g} s, and compiling the kernel takes about {compilation_s:.2g} s"
     if reference_s < compilation_s:
         return Choice("reference", seconds, "no" if UNTESTED_RELEASE else "beside", features)
     return Choice("compiled", seconds, "first", features)
-
-
-def reference_seconds(work: ExpectedWork) -> float:
-    """Estimate the CPU seconds that the reference engine needs for this work."""
-    return _REFERENCE_STEP_S * (work.steps + 0.5 * work.accesses)
 
 
 log = logging.getLogger(__name__)
