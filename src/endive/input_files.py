@@ -151,6 +151,8 @@ def check_rows(path: Path, bytes_per_row: int) -> None:
                 raise UnreadableError(f"has {rows:,} rows or more, which need about {needed}, more than half of what is free")
     except UnreadableError:
         raise
+    except FileNotFoundError:
+        raise UnreadableError("no such file", missing=True) from None
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise UnreadableError(f"cannot be read: {getattr(error, 'strerror', None) or _first_line(error)}") from None
 

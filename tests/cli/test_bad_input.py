@@ -128,6 +128,18 @@ def test_wrong_usage(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["metrics", "nowhere"], "nowhere: no such directory"),
+        (["calibrate", "nowhere.csv"], "nowhere.csv: no such file"),
+    ],
+)
+def test_a_missing_source_is_named(arguments: list[str], message: str) -> None:
+    result = invoke(*arguments)
+    assert (result.exit_code, result.stderr) == (2, f"error: {message}\n")
+
+
+@pytest.mark.parametrize(
     ("arguments", "code"),
     [
         (["run", "nowhere.toml"], 2),

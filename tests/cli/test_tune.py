@@ -147,7 +147,7 @@ def test_a_goal_without_a_value_is_reported(tmp_path: Path) -> None:
     data = tune(tmp_path, hopeless, "--for", "p50(compaction)", "--quick", "--candidates", "2", "--seeds", "2")
     assert not data["clear"]
     assert "No clear winner" in data["answer"][0]
-    assert any("has no value in 2 of 2 seeds: too many transactions abort" in sentence for sentence in data["answer"])
+    assert any("is infinite in 2 of 2 seeds, because transactions abort" in sentence for sentence in data["answer"])
 
 
 def test_conditions_that_no_candidate_meets_are_no_advice(tmp_path: Path) -> None:

@@ -54,6 +54,12 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.Compl
     return lab(folder, "--json", command=script(folder, JOB)), folder / "lab"
 
 
+def test_a_command_without_requests_is_reported(tmp_path: Path) -> None:
+    done = lab(tmp_path, command=["true"])
+    assert "The lab received no requests from clients." in done.stdout
+    assert "Requests\n" not in done.stdout
+
+
 class TestCommand:
     def test_the_exit_code_is_that_of_the_command(self, finished: tuple[subprocess.CompletedProcess[str], Path]) -> None:
         done, _ = finished

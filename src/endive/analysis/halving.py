@@ -283,7 +283,7 @@ def tune(
         references: Candidates that always take part in the final comparison.
         plan: Rounds and seeds.
         report: Function that is called at the start of each round with the number of the round and the number of candidates. Rounds
-            are counted from 1; 0 is the final comparison, -1 a comparison with neighbors.
+            are counted from 1; 0 is the final comparison, -1 a comparison with neighbors, -2 a comparison with simpler candidates.
         moves: Functions that derive candidates from a candidate; None to measure only the given candidates.
     """
     search = _Search(evaluate, plan, report or (lambda number, size: None))
@@ -395,6 +395,8 @@ class _Search:
                 measured += 1
                 if measured > budget:
                     return None
+                if measured == 1:
+                    self.report(-2, 1)
                 self._measure(candidate, len(self._plan.rounds), self._plan.rounds[-1])
             other = self.chosen_by[candidate]
             if best.mean is None or other.mean is None or other.condition_rank > best.condition_rank:

@@ -168,7 +168,10 @@ def _show(output: Output, opened: Lab, files: Sequence[Path], code: int, tables:
         output.text("")
         output.table("Commits to the catalog", header, rows)
     output.text("")
-    output.table("Requests", ("service", "operation", "requests", "conflicts", "rejected", "lost", "mean"), _request_rows(own))
+    if own:
+        output.table("Requests", ("service", "operation", "requests", "conflicts", "rejected", "lost", "mean"), _request_rows(own))
+    else:
+        output.text("The lab received no requests from clients.")
     rival_commits = len(requests) - len(own)
     findings = check_history(own)
     errors = [f"{each.event.operation} {each.event.target}: {each.event.detail}" for each in own if each.event.outcome == ERROR]

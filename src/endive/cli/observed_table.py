@@ -268,7 +268,7 @@ def replay(
             write_text(path, text)
         written, _ = write_imported(made, out, found)
         load_document(out, changes)
-        output.note(*(f"{each.about}: {each.assumed}" for each in made.assumptions))
+        output.note("Assumptions:", *(f"- {each.about}: {each.assumed}" for each in made.assumptions))
         was = answers(out, made.assumptions)
         show_answers(output, f"{table}, original settings", was)
         result: dict[str, Any] = {

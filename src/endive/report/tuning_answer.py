@@ -48,6 +48,7 @@ def answer_tuning(question: TuningQuestion, plan: Plan, options: MetricsOptions,
         special = {
             0: f"final comparison with new seeds: {size} candidates",
             -1: f"refining: {size} settings adjacent to the best candidate",
+            -2: "simplifying: candidates with fewer changed settings",
         }
         note(special.get(number, rounds))
 
@@ -116,7 +117,7 @@ def describe_tuning(question: TuningQuestion, outcome: Tuned) -> list[str]:
             sentences.append(f"Compared with {label}: {advantage}.")
     final = outcome.finals[outcome.best]
     if final.never:
-        sentences.append(f"{objective} has no value in {final.never} of {len(final.costs)} seeds: too many transactions abort.")
+        sentences.append(f"{objective} is infinite in {final.never} of {len(final.costs)} seeds, because transactions abort.")
     sentences += [*_describe_runner_up(question, outcome), *_describe_ends(question, outcome.best)]
     for condition, verdict in zip(question.conditions, final.verdicts, strict=True):
         met = "is met" if verdict == "holds" else "may not be met; raise --seeds or simulation.duration_ms"
@@ -200,9 +201,9 @@ def describe_advantage(question: TuningQuestion, advantage: Advantage, other: Me
 
     metric, difference = question.objective.metric, advantage.difference
     if difference is None:
-        verdict = "better" if advantage.clear else "no significant difference"
-        aborted = f"; the compared settings have no value in {format_count(other.never, 'seed')}" if other.never else ""
-        return f"{verdict} (better in {advantage.wins} of {advantage.seeds} seeds, worse in {advantage.losses}){aborted}"
+        counts = f"better in {advantage.wins} of {advantage.seeds} seeds, worse in {advantage.losses}"
+        aborted = f"; the compared value is infinite in {format_count(other.never, 'seed')}, because transactions abort"
+        return (counts if advantage.clear else f"no significant difference ({counts})") + (aborted if other.never else "")
     direction, points = "higher" if more_is_better(metric) else "lower", " pp"
     share = "" if difference.b <= 0.0 else f", or {100.0 * difference.difference / difference.b:.3g}%"
     if difference.half_width is None:

@@ -325,7 +325,9 @@ def take_inventory(root: Path) -> Inventory:
         elif finished:
             problems.append(Damage(stored.name, f"no run has usable parameters: {PROVENANCE} is missing or damaged"))
     if not experiments and not problems:
-        raise PipelineError(f"{root} contains no finished run of a labelled experiment", usage=True)
+        if not root.is_dir():
+            raise PipelineError(f"{root}: no such directory", usage=True)
+        raise PipelineError(f"{root} contains no finished run of an experiment with a label", usage=True)
     return Inventory(experiments, tuple(problems), unfinished)
 
 
