@@ -63,7 +63,7 @@ class RandomSource(Protocol):
 
 
 class Stream:
-    """Random stream of one transaction for one purpose. Methods have the names of those of ``np.random.RandomState``.
+    """Random stream of one transaction for one purpose. Its methods have the names of the methods of ``np.random.RandomState``.
 
     >>> stream = Stream(derive(run_key(42), Purpose.STORAGE))
     >>> 0.0 < stream.random_sample() < 1.0

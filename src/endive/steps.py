@@ -28,7 +28,7 @@ class RequestFailedError(Exception):
 class Signal:
     """Signal on which one transaction waits until another transaction wakes it.
 
-    A signal can be used for several waits, one after the other. ``time_ms`` is the simulated time at the end of the last wait.
+    A signal can be used for several successive waits. ``time_ms`` is the simulated time at the end of the last wait.
     """
 
     __slots__ = ("_resume", "time_ms")

@@ -176,7 +176,6 @@ def advantage_of(best: Measured, other: Measured) -> Advantage:
 
 
 def _sign_test(wins: int, losses: int) -> float:
-    """Return the two-sided p-value of the sign test."""
     n = wins + losses
     tail = sum(math.comb(n, k) for k in range(max(wins, losses), n + 1)) / 2.0**n
     return min(1.0, 2.0 * tail)

@@ -40,7 +40,6 @@ class Family(ABC):
 
 
 def _log_normal_density(y: Floats, mu: float, sigma: float) -> Floats:
-    """Return the log-density of a normal distribution."""
     z = (y - mu) / sigma
     return -0.5 * (z * z + _LOG_2PI) - math.log(sigma)
 

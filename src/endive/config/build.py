@@ -191,7 +191,6 @@ def _follows_protocol(document: Document) -> bool:
 
 
 def _service(catalog: CatalogSection) -> ServiceSettings:
-    """Return the settings of a catalog service."""
     keys = [each.name for each in fields(ServiceSettings) if getattr(catalog, each.name, None) is not None]
     given: dict[str, Any] = {key: getattr(catalog, key) for key in keys}
     given |= {key: value.to_distribution() for key, value in given.items() if isinstance(value, Latency)}

@@ -144,7 +144,6 @@ def _check_committer(cls: ResolvedClass, section: CommitterSection, document: Do
 
 
 def _check_round(cls: ResolvedClass, section: CommitterSection) -> Iterator[Problem]:
-    """Check the keys of committer rounds."""
     if section.round == "queue":
         if section.timeout_ms is not None:
             yield Problem(cls.key("committer.timeout_ms"), 'has no effect without round = "all_writers"', section.timeout_ms)

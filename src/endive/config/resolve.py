@@ -242,8 +242,6 @@ def _normal(latency: Normal, floor: float) -> NormalLatency:
 
 
 def _with_floor(profile: StorageProfile, floor: float) -> StorageProfile:
-    """Return the profile with a new floor for all latencies."""
-
     def lifted(value: Any) -> Any:
         if isinstance(value, dict):
             return {kind: lifted(distribution) for kind, distribution in value.items()}

@@ -349,7 +349,6 @@ class RestApi:
 
 
 def _table_body(state: TableState, config: Mapping[str, str] | None = None) -> bytes:
-    """Return the response body with the metadata of a table."""
     parts = [] if not state.location else [b'"metadata-location":' + json.dumps(state.location).encode()]
     parts.append(b'"metadata":' + state.content)
     if config is not None:

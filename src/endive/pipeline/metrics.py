@@ -145,7 +145,7 @@ def current_rows(root: Path, sessions: Sessions, asked: MetricsOptions | None = 
         asked: Options of the measurement; by default, those of the last measurement.
 
     Raises:
-        PipelineError: If there is no finished run, or warm-up and cool-down leave nothing of a run.
+        PipelineError: If there is no finished run, or warm-up and cool-down exclude a whole run.
     """
     options, taken = asked or last_options(root), take_inventory(root)
     check_options(taken, options)

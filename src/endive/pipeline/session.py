@@ -147,7 +147,6 @@ def spark_session(options: SparkOptions | None = None, app: str = "endive") -> I
 
 
 def _connect(options: SparkOptions, app: str, folder: Path) -> SparkSession:
-    """Connect to a Spark Connect server."""
     assert options.remote is not None
     try:
         _prepare_pyspark()
@@ -276,7 +275,6 @@ def _set_environment(master: str) -> Path:
 
 
 def _settings(options: SparkOptions, folder: Path, java: Path) -> dict[str, str]:
-    """Return the settings of a session."""
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -25,9 +25,9 @@ _TABLE_S = 1e-5
 _MEASURED_CLASS_S = 0.01
 """CPU seconds to set up, measure and summarize one class, measured with 100 to 400 classes."""
 LONG_SECONDS = 24 * 3_600.0
-"""Estimated duration above which a sweep needs --yes."""
+"""Estimated duration in seconds above which a sweep needs --yes."""
 _FREE_SHARE = 0.9
-"""Fraction of the free disk space that results may take."""
+"""Fraction of the free disk space that results may use."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def estimate_effort(document: Document, *, compiles: bool = True) -> Effort:
 
     Args:
         document: Configuration of the run.
-        compiles: Whether to wait for the compilation of a kernel that is not in the cache. Otherwise the estimate is less precise.
+        compiles: Whether to wait for the compilation of a kernel that is not in the cache. If False, the estimate is less precise.
     """
     began = time.thread_time()
     config = build_simulation_config(document, seed_override=0)
@@ -73,7 +73,7 @@ def estimate_effort(document: Document, *, compiles: bool = True) -> Effort:
 
 
 def preparation_seconds(document: Document) -> float:
-    """Estimate the CPU time to build a configuration twice, for its estimate and for a run, and to measure its classes."""
+    """Estimate the CPU seconds to build a configuration twice (for the estimate and for a run) and to measure its classes."""
     return 2.0 * _TABLE_S * document.catalog.num_tables + _MEASURED_CLASS_S * max(1, len(document.workload))
 
 
@@ -87,6 +87,6 @@ def objections(effort: Effort, root: Path, cores: int | None) -> Iterator[str]:
 
 
 def free_bytes(root: Path) -> int:
-    """Return the free disk space in bytes for a directory that may not exist yet."""
+    """Return the free disk space in bytes for a directory, which does not have to exist."""
     existing = next(folder for folder in (root.absolute(), *root.absolute().parents) if folder.exists())
     return shutil.disk_usage(existing).free

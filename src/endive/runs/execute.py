@@ -258,7 +258,7 @@ def complete_run(document: Document, seed: int, root: Path, experiment: str, row
 
     Args:
         document: Configuration.
-        seed: Seed.
+        seed: Seed of the run.
         root: Directory of experiments.
         experiment: Hash in the plan. If this process computes a different hash, it has a different version of the model.
         rows: Rows to keep. Unless all rows are kept, the files are written to the scratch directory of ``root``.

@@ -1,8 +1,8 @@
 """Estimate the transactions and the CPU time of a run from pilot runs.
 
-The estimate continues the work of the last two pilot runs to the duration of the run. Pilot runs use the compiled engine if its
-kernel is in the cache, or if the caller waits for its compilation. Otherwise they use the reference engine and are shorter. CPU
-time is measured, so estimates of two machines differ.
+The estimate extrapolates the work of the last two pilot runs to the duration of the run. Pilot runs use the compiled engine if its
+kernel is in the cache or the caller waits for its compilation. Otherwise, they use the reference engine and are shorter. CPU time
+is measured, so the estimates of two machines differ.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from endive.simulation.pilot import (
 from endive.workload import WorkloadClass
 
 REFERENCE_RATIO = 150.0
-"""CPU time of the reference engine divided by the CPU time of the compiled engine (benchmarks)."""
+"""CPU time of the reference engine divided by the CPU time of the compiled engine (from benchmarks)."""
 _LEAST_COST = 0.6
-"""Minimum CPU time of a unit of later work, relative to the mean of the last pilot run. The maximum is the mean."""
+"""Minimum CPU time per unit of work after the last pilot run, relative to the mean in that run. The maximum is 1."""
 _BACKLOG = 4.0
-"""Duration of the growth of a backlog, relative to the last pilot run. Later, transactions that exceed their retries abort."""
+"""Time until a backlog stops growing because its transactions run out of retries, relative to the last pilot run."""
 _MANY_PICKS = 20_000.0
-"""Work of the selections of a transaction above which pilot runs wait for the compilation of the kernel, which takes less time."""
+"""Work of selections per transaction, in steps, above which compiling the kernel takes less time than reference pilot runs."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def expected_work(config: SimulationConfig, *, compiles: bool = False) -> Expect
 
     Args:
         config: Configuration of the run.
-        compiles: Whether to wait for the compilation of a kernel that is not in the cache. Otherwise the pilot runs use the
+        compiles: Whether to wait for the compilation of a kernel that is not in the cache. If False, the pilot runs use the
             reference engine, and the estimate is less precise.
     """
     if config.duration_ms <= 0.0 or not config.workload.config.workload_classes:
@@ -80,7 +80,7 @@ def expected_work(config: SimulationConfig, *, compiles: bool = False) -> Expect
 
 
 def _is_compiled(config: SimulationConfig) -> bool:
-    """Return whether the compiled engine can and may run the configuration."""
+    """Return whether the compiled engine can run the configuration, and the configuration permits it."""
     if config.engine == "reference":
         return False
     try:
@@ -91,13 +91,13 @@ def _is_compiled(config: SimulationConfig) -> bool:
 
 
 def _is_ready(config: SimulationConfig) -> bool:
-    """Return whether the kernel is in the cache, or its compilation takes less time than pilot runs on the reference engine."""
+    """Return whether the kernel is in the cache, or compiling it takes less time than pilot runs on the reference engine."""
     picks = max(selection_units(config, cls) for cls in config.workload.config.workload_classes)
     return kernel_cache.is_cached(features_of(config)) or picks > _MANY_PICKS
 
 
 def _extrapolate(config: SimulationConfig, pilots: list[Pilot], on: PilotEngine) -> tuple[float, float]:
-    """Return the number of transactions of a run and the CPU time of its engine, from its pilot runs."""
+    """Return the number of transactions of a run and the CPU seconds of its engine, extrapolated from its pilot runs."""
     last = pilots[-1]
     classes = config.workload.config.workload_classes
     if last.duration_ms >= config.duration_ms:
@@ -121,15 +121,16 @@ def _known_count(config: SimulationConfig, cls: WorkloadClass, estimated: float)
 
 
 def _continue_line(config: SimulationConfig, pilots: list[Pilot], before: float, last: float) -> float:
-    """Continue a quantity of the last two pilot runs linearly to the duration of the run."""
+    """Extrapolate a quantity of the last two pilot runs linearly to the duration of the run."""
     per_ms = (last - before) / (pilots[-1].duration_ms - pilots[-2].duration_ms)
     return last + max(0.0, per_ms) * (config.duration_ms - pilots[-1].duration_ms)
 
 
 def _continue(config: SimulationConfig, pilots: list[Pilot], before: float, last: float) -> float:
-    """Continue a quantity of the last two pilot runs to the duration of the run.
+    """Extrapolate a quantity of the last two pilot runs to the duration of the run.
 
-    If the rate of work grows, the rate of the quantity grows linearly until the number of transactions in flight is constant.
+    If the rate of work grows, the quantity's rate is assumed to grow linearly until the number of transactions in flight is
+    constant.
     """
     first_ms, last_ms = pilots[-2].duration_ms, pilots[-1].duration_ms
     early, late = before / first_ms, (last - before) / (last_ms - first_ms)

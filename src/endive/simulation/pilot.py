@@ -1,7 +1,7 @@
 """Simulate the beginning of a run in pilot runs, and measure their work and CPU time.
 
-A pilot run simulates the same configuration for a shorter duration. Schedules, starts and ends of classes are shortened in
-proportion. Rates and latencies are unchanged.
+A pilot run simulates the same configuration for a shorter duration. Schedules, starts and ends of classes are shortened
+proportionally. Rates and latencies are unchanged.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from endive.simulation.summary import counts_of
 from endive.workload import ScheduledArrivals, Workload, WorkloadClass, ZipfCount, mean_ms
 
 _FIRST = 200
-"""Maximum number of expected transactions in the first pilot run, in addition to one of each writer."""
+"""Maximum expected number of transactions in the first pilot run, in addition to one per writer."""
 _TRANSACTION_UNITS = 8.0
-"""Work of a transaction in addition to its steps, in the unit of a step."""
+"""Work of a transaction in addition to its steps, in steps."""
 _STEADY_JOBS = 3.0
 """Number of mean job durations after which the number of running jobs is nearly constant."""
 STEADY_GROWTH = 0.25
-"""Exponent of the growth of the rate of work over time, up to which the rate is regarded as constant."""
+"""Maximum exponent of ``growth`` at which the rate of work counts as constant."""
 _BURST_GROWTH = -0.5
-"""Exponent of the growth below which most of the work is that of the first transactions of all clients."""
+"""Exponent of ``growth`` below which most of the work is due to the first transactions of all clients."""
 _SHORTEST_STEP, _LONGEST_STEP = 4.0, 16.0
 """Limits of the ratio between the durations of two consecutive pilot runs."""
 _REFUSALS = ("append_physical_failure", "manifest_append_physical_failure")
-"""Counters of rejected appends, which are not among the steps of transactions."""
+"""Counters of rejected appends, which transactions do not count as steps."""
 
 
 @dataclass(frozen=True)
 class PilotEngine:
-    """Engine of pilot runs, with the work after which they end.
+    """Engine of pilot runs, and the amounts of work after which the pilot runs end.
 
     Attributes:
         engine: Class of the engine.
@@ -68,7 +68,7 @@ class Pilot:
     Attributes:
         duration_ms: Simulated duration.
         by_class: Number of transactions by workload class.
-        units: Work of the engine: the number of steps that take about the same time.
+        units: Work of the engine, as the number of steps that would take about the same time.
         setup_s: CPU seconds to set up the engine.
         cpu_s: CPU seconds of the engine after its setup.
     """
@@ -86,9 +86,9 @@ class Pilot:
 
 
 def run_pilots(config: SimulationConfig, on: PilotEngine) -> list[Pilot]:
-    """Run pilot runs of increasing duration.
+    """Execute pilot runs of increasing duration.
 
-    The pilot runs end at the duration of the run, after the minimum work if the work grows linearly, or after the maximum work.
+    The last pilot run has the duration of the run, or the minimum work if the work grows linearly, or otherwise the maximum work.
     """
     pilots: list[Pilot] = []
     varies_not = all(cls.is_steady for cls in config.workload.config.workload_classes)
@@ -136,7 +136,7 @@ def steady_after_ms(config: SimulationConfig) -> float:
 
 
 def growth(pilots: list[Pilot]) -> float:
-    """Return the exponent of the growth of the rate of work over time, from the last two pilot runs."""
+    """Return the exponent with which the rate of work grows over time, from the last two pilot runs; 0 for a constant rate."""
     first, last = pilots[-2:]
     early = max(first.units, 1.0) / first.duration_ms
     late = max(last.units - first.units, 1.0) / (last.duration_ms - first.duration_ms)
@@ -146,7 +146,7 @@ def growth(pilots: list[Pilot]) -> float:
 def _run_pilot(config: SimulationConfig, duration_ms: float, on: PilotEngine) -> Pilot:
     pilot = Pilot(duration_ms)
     if on is COMPILED:
-        load_kernel(features_of(config))  # the time to load or compile the kernel is not part of the setup
+        load_kernel(features_of(config))  # exclude loading and compiling the kernel from the setup
     began = time.thread_time()
     engine = on.engine(_shorten(config, duration_ms), pilot.add)
     ready = time.thread_time()
@@ -174,9 +174,9 @@ def _shorten_class(cls: WorkloadClass, share: float) -> WorkloadClass:
 
 
 def selection_units(config: SimulationConfig, cls: WorkloadClass) -> float:
-    """Return the work of the selection of the tables and partitions of a transaction.
+    """Return the work of selecting the tables and partitions of a transaction, in steps.
 
-    Each item is inserted into a sorted list, so the work grows slightly with the square of the number of items.
+    Each item is inserted into a sorted list, so the work has a small quadratic component in the number of items.
     """
     topology = config.workload.config
     tables = 1.0 if isinstance(cls.tables_per_txn, ZipfCount) else float(min(cls.tables_per_txn, topology.num_tables))

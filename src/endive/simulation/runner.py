@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _COMPILATION_S = 4.0
 _COMPILATION_OF_A_PATH_S = 2.0
-"""CPU seconds to compile a kernel, and additional CPU seconds for each commit path of the kernel (benchmarks)."""
+"""CPU seconds to compile a kernel, and additional CPU seconds for each commit path of the kernel (from benchmarks)."""
 _PLAIN_COMPILATION = 3.0
 """Ratio of the time to compile a kernel by ``numba.njit`` to the time to compile object code."""
 
@@ -47,8 +47,8 @@ class Choice:
 def choose_engine(config: SimulationConfig, *, among_many: bool = False) -> Choice:
     """Choose the engine of a run.
 
-    If the kernel is not in the cache, the run waits for its compilation in two cases: the reference engine would take longer, or
-    many runs need the kernel.
+    If the kernel is not in the cache, the run waits for its compilation if the reference engine would take longer, or if many runs
+    need the kernel.
 
     Raises:
         EngineError: If the requested engine cannot run the configuration.
@@ -96,7 +96,7 @@ class Simulation:
 
     Args:
         config: Configuration of the run.
-        among_many: Whether many similar runs follow. The run then waits for the compilation of a kernel.
+        among_many: Whether many similar runs follow. If so, the run waits for the compilation of its kernel.
     """
 
     def __init__(self, config: SimulationConfig, *, among_many: bool = False) -> None:
@@ -126,7 +126,7 @@ class Simulation:
     def stream(self, sink: Sink, *, trace: Sink | None = None, progress: Progress | None = None) -> RunCounters:
         """Run to the end, and pass result rows to ``sink`` and trace events to ``trace`` in batches.
 
-        A run with ``trace`` uses the reference engine, because the compiled engine writes no trace.
+        A run with ``trace`` uses the reference engine, because the compiled engine does not write traces.
         """
         if trace is not None:
             if self.config.engine == "compiled":

@@ -84,7 +84,7 @@ class Replications:
 
         Args:
             document: Configuration.
-            seeds: Seeds.
+            seeds: Seeds of the runs.
             window: Measurement window; by default the window of the configuration.
         """
         chosen = window or self.window(document, seeds)

@@ -411,7 +411,6 @@ class CostEvaluator:
 
 
 def _combine(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the combined verdict on several conditions."""
     if "fails" in verdicts:
         return "fails"
     return "open" if "open" in verdicts else "holds"

@@ -239,7 +239,7 @@ def _metadata_bytes(run: Any, table_id: int, more_snapshots: int) -> int:
 
 @jit
 def _moves_ref(run: Any, txn: Any) -> bool:
-    """Return whether a commit moves the main branches of its tables. Only expiring snapshots does not move them."""
+    """Return whether a commit moves the main branches of its tables. Only a commit that expires snapshots does not move them."""
     return traits_at(run, txn.cls, txn.operation).kind != NO_SNAPSHOT  # type: ignore[no-any-return]
 
 
