@@ -23,7 +23,7 @@ from endive.cli.options import (
     precision_of,
 )
 from endive.cli.output import Output
-from endive.formatting import finite
+from endive.formatting import finite, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -162,7 +162,11 @@ def _show(
     output.note(*found.warnings, *describe_drifts(sides))
     if len(others) == 1:
         output.text(
-            *(f"{each.name}: {each.source} ({len(each.runs)} seeds)" for each in sides), window, *answer, *outcomes, *reasons
+            *(f"{each.name}: {each.source} ({format_count(len(each.runs), 'seed')})" for each in sides),
+            window,
+            *answer,
+            *outcomes,
+            *reasons,
         )
         _print_differences(output, found)
     else:

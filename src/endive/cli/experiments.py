@@ -65,7 +65,10 @@ def list_(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
         ]
         output.table("", ("experiment", "description", "runs", "rows", ""), shown)
         old = sum(not each.of_this_version for each in found)
-        output.text(f"{len(found)} experiments in {root}" + (f", {old} of them from a different model version" if old else ""))
+        output.text(
+            f"{format_count(len(found), 'experiment')} in "
+            f"{root}" + (f", {old} of them from a different model version" if old else "")
+        )
 
 
 @commands.command()
@@ -136,7 +139,7 @@ def verify(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
         for each in problems:
             seed = "" if each["seed"] is None else f" seed {each['seed']}"
             output.error(f"{each['experiment']}{seed}: {each['problem']}")
-        output.text(f"{checked} runs checked, {len(problems)} with problems")
+        output.text(f"{format_count(checked, 'run')} checked, {len(problems)} with problems")
         if problems:
             raise typer.Exit(EXIT_FAILED)
 
@@ -276,7 +279,8 @@ def remove(
 
             for path in found:
                 discard(path)
-        output.text(f"{len(folders)} directories, {len(files)} files" + ("" if yes else "; pass --yes to remove them"))
+        count = f"{len(folders)} directories, {len(files)} files" + ("" if yes else "; pass --yes to remove them")
+        output.text(count if found else "nothing to remove")
 
 
 @commands.command()

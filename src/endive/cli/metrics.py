@@ -26,6 +26,7 @@ from endive.cli.options import (
 )
 from endive.cli.output import Output
 from endive.cli.run import cost_as_data
+from endive.formatting import format_count
 from endive.runs.layout import METRICS_FOLDER, METRICS_TABLES, dataset_folder, metrics_table
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ def _in_order(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> list[di
 
 
 def _warn(output: Output, totals: Sequence[dict[str, Any]]) -> None:
-    from endive.formatting import format_count, format_minimum_duration
+    from endive.formatting import format_minimum_duration
 
     few = sum(row["few_seeds"] for row in totals)
     if few:
@@ -299,18 +300,18 @@ def _export_tables(
 def _report_export(output: Output, done: IcebergExport) -> None:
     output.result(asdict(done))
     if done.unfinished_runs:
-        output.note(f"{done.unfinished_runs} unfinished runs are omitted")
+        output.note(f"{format_count(done.unfinished_runs, 'unfinished run')} omitted")
     runs = done.runs_added + done.runs_present
-    output.text(f"{done.rows:,} rows of {runs:,} runs, {done.runs_added:,} of them new, in {', '.join(done.tables)}")
+    output.text(f"{done.rows:,} rows of {format_count(runs, 'run')}, {done.runs_added:,} of them new, in {', '.join(done.tables)}")
 
 
 def _report_consolidation(output: Output, root: Path, done: Consolidation) -> None:
     output.result({"dataset": str(dataset_folder(root)), **asdict(done)})
     if done.unfinished_runs:
-        output.note(f"{done.unfinished_runs} unfinished runs are omitted")
+        output.note(f"{format_count(done.unfinished_runs, 'unfinished run')} omitted")
     output.text(
-        f"{done.rows:,} rows of {done.runs:,} runs of {done.experiments:,} experiments in {done.files:,} files, "
-        f"in {dataset_folder(root)}",
+        f"{done.rows:,} rows of {format_count(done.runs, 'run')} of {format_count(done.experiments, 'experiment')} in "
+        f"{format_count(done.files, 'file')}, in {dataset_folder(root)}",
         f"{done.parts_written:,} parts written, {done.parts_reused:,} unchanged, {done.files_removed:,} files removed; "
         f"{len(done.problems):,} problems",
     )

@@ -29,7 +29,7 @@ from endive.cli.options import (
     precise_subjects,
 )
 from endive.cli.output import Output
-from endive.formatting import format_duration
+from endive.formatting import format_count, format_duration
 
 if TYPE_CHECKING:
     from endive.analysis.conditions import Subject
@@ -91,8 +91,8 @@ def sweep(
             output.note(*(f"{damaged}; this run is repeated" for damaged in work.damaged))
             if work.older:
                 output.note(
-                    f"{work.older} experiments in {out} are of an older model version; they are kept, and their "
-                    f"points are run again. `endive experiments remove {out} --old` removes them."
+                    f"{format_count(work.older, 'experiment')} of an older model version: the results in {out} are kept, and the "
+                    f"points are run again. `endive experiments remove {out} --old` removes the old results."
                 )
             objected = list(objections(work.effort, out, os.cpu_count() if starting.is_local else None))
             if plan.rows != "all":
@@ -223,12 +223,13 @@ def _show_plan(output: Output, plan: SweepPlan, work: Work) -> None:
     )
     keys = list(dict.fromkeys(key for point in plan.points for key in point.values))
     rows = [[point.experiment, *(str(point.values.get(key, "")) for key in keys)] for point in plan.points[:50]]
-    output.table(f"{plan.name}: {len(plan.points)} points", ["experiment", *keys], rows)
+    output.table(f"{plan.name}: {format_count(len(plan.points), 'point')}", ["experiment", *keys], rows)
     if len(plan.points) > 50:
         output.text(f"... and {len(plan.points) - 50} more")
     output.text(
         "",
-        f"{plan.runs} runs ({len(plan.seeds)} seeds), {work.finished} finished, {len(work.todo)} remaining",
+        f"{format_count(plan.runs, 'run')} ({format_count(len(plan.seeds), 'seed')}), {work.finished} finished, {len(work.todo)} "
+        "remaining",
         None
         if plan.precision is None
         else f"These are pilot runs; points with intervals wider than {plan.precision} get up to "
@@ -273,7 +274,7 @@ def _report(
         shown = ", ".join(f"{key} = {value!r}" for key, value in values[failure.experiment].items())
         output.error(f"{failure.experiment} seed {failure.seed} ({shown}): {failure.error}")
     output.text(
-        f"{plan.runs} runs: {finished} already finished, {summary['done'] + summary['found']} new, {len(failed)} "
+        f"{format_count(plan.runs, 'run')}: {finished} already finished, {summary['done'] + summary['found']} new, {len(failed)} "
         f"failed; {summary['rows']:,} rows in {seconds:.1f} s, written to {out}"
     )
     if plan.precision is not None and reached:
