@@ -234,7 +234,7 @@ def _compare_with_trace(rows: Mapping[int, Row], stories: Mapping[int, _Story]) 
                 f"transaction {txn_id} took effect {row['installs']} times by its row, {len(installs)} times by the trace"
             )
         if any(set(based) != writes for _, based in installs):
-            problems.append(f"transaction {txn_id} wrote other tables than it committed")
+            problems.append(f"transaction {txn_id} committed to tables other than those that it wrote")
     unknown = [txn_id for txn_id, story in stories.items() if story.installs and txn_id not in rows]
     return problems + [f"transaction {txn_id} committed and has no row" for txn_id in unknown]
 

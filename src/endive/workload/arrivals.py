@@ -318,7 +318,7 @@ class TraceArrivals(Arrivals):
     def __post_init__(self) -> None:
         times = [submission.time_ms for submission in self.submissions]
         if not times or times != sorted(times):
-            raise ValueError("a trace must contain at least one submission, and submissions must be in order of time")
+            raise ValueError("a trace must contain at least one submission, and submissions must be in chronological order")
 
     @property
     def interval(self) -> LatencyDistribution:

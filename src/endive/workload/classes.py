@@ -227,7 +227,7 @@ class WorkloadClass:
 
     def __post_init__(self) -> None:
         if self.name == ALL_CLASSES:
-            raise ValueError(f"the class name {ALL_CLASSES!r} is reserved for totals over all classes")
+            raise ValueError(f"the class name {ALL_CLASSES!r} is reserved for the totals of all classes")
         weights = list(self.operations.values())
         if not weights or not (min(weights) >= 0.0 and 0.0 < sum(weights) < math.inf):
             raise ValueError(f"class {self.name!r}: weights of operations must not be negative, and at least one must be above 0")
