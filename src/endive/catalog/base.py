@@ -91,7 +91,7 @@ class Catalog(ABC):
         return self
 
     def keep_handles(self, handles: TableHandles) -> CatalogSnapshot | None:
-        """Store the table state that a transaction observes as the table handles of its writer.
+        """Update the table handles of the writer with the table state that its transaction observes.
 
         Returns:
             The cached state from which the transaction can start, or None if it must read the catalog.

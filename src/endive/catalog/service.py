@@ -76,7 +76,7 @@ class ServiceCatalog(StoredCatalog):
         return self
 
     def keep_handles(self, handles: TableHandles) -> CatalogSnapshot | None:
-        """Store the table state that a transaction observes as the table handles of its writer.
+        """Update the table handles of the writer with the table state that its transaction observes.
 
         Returns:
             The cached state if it contains all tables of the transaction, otherwise None.

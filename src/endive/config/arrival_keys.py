@@ -135,7 +135,7 @@ def build_arrivals(keys: ArrivalKeys) -> Arrivals:
 
 
 def scale_arrivals(section: Mapping[str, Any], factor: float) -> dict[str, Any]:
-    """Return the values at ``factor`` times the load of all keys that set the load of a class, by dotted key."""
+    """Return new values of the keys that set the load of a class, for ``factor`` times the load, by dotted key."""
     kind = kind_of(section)
     changes: dict[str, Any] = {}
     for number in kind.numbers if kind is not None else ():
