@@ -11,7 +11,7 @@ import pytest
 
 from endive.analysis.conditions import Condition
 from endive.analysis.estimates import CONFIDENCE, Estimate, mean_estimate, share_estimate
-from endive.analysis.load_search import Frontier, Point, Search, find_frontier
+from endive.analysis.load_search import BRACKET_SEEDS, Frontier, Point, Search, find_frontier
 
 BELOW_95 = Condition("success < 95%", "success_rate", "<", 0.95)
 ABOVE_2S = Condition("p99 > 2s", "time_to_commit_p99_ms", ">", 2000.0)
@@ -23,7 +23,7 @@ def falling(load: float, middle: float = 64.0, steepness: float = 3.0) -> float:
 
 
 class Noisy:
-    """A curve seen through noise; the same seed is as far off at every load."""
+    """A curve seen through noise, which differs from load to load."""
 
     def __init__(self, curve: Callable[[float], float], noise: float) -> None:
         self.curve, self.noise = curve, noise
@@ -85,8 +85,13 @@ def test_noise_makes_the_interval_wider_or_costs_seeds(noise: float) -> None:
 
 
 def test_more_seeds_make_it_narrower() -> None:
+    errors = np.random.default_rng(0).normal(0.0, 0.1, 40)
+
+    def evaluate(load: float, seeds: int) -> Estimate:
+        return mean_estimate([falling(load) + error for error in errors[:seeds]])
+
     def width(max_seeds: int) -> float:
-        found = find_frontier(Noisy(falling, 0.1), BELOW_95, Search(10.0, 10.0, 500.0, tolerance=0.01, max_seeds=max_seeds))
+        found = find_frontier(evaluate, BELOW_95, Search(10.0, 10.0, 500.0, tolerance=0.01, max_seeds=max_seeds))
         assert found.low is not None
         assert found.high is not None
         assert not found.narrow
@@ -98,7 +103,21 @@ def test_more_seeds_make_it_narrower() -> None:
 def test_seeds_are_added_where_the_interval_straddles_and_nowhere_else() -> None:
     curve = Noisy(falling, 0.02)
     find_frontier(curve, BELOW_95, Search(10.0, 10.0, 500.0, tolerance=0.1))
-    assert {seeds for load, seeds in curve.seen if not 40.0 <= load <= 100.0} == {5}
+    assert {seeds for load, seeds in curve.seen if not 40.0 <= load <= 100.0} == {BRACKET_SEEDS}
+
+
+def test_loads_next_to_the_crossing_have_the_requested_number_of_seeds() -> None:
+    """The loads 40 and 80 bracket the crossing, and are close enough."""
+    found = find_frontier(exact(lambda load: falling(load, steepness=12.0)), BELOW_95, Search(10.0, 10.0, 500.0, tolerance=1.0))
+    assert (found.low, found.high, found.narrow) == (40.0, 80.0, True)
+    assert [point.seeds for point in found.points] == [BRACKET_SEEDS, BRACKET_SEEDS, 5, 5]
+
+
+def test_a_load_far_beyond_the_crossing_gets_few_seeds() -> None:
+    """All loads on the way to the crossing had as many seeds as the loads next to it."""
+    curve = Noisy(falling, 0.01)
+    find_frontier(curve, BELOW_95, Search(1000.0, 1.0, 1000.0, tolerance=0.3))
+    assert {seeds for load, seeds in curve.seen if load > 200.0} == {BRACKET_SEEDS}
 
 
 def test_a_cliff_is_somewhere_between_the_loads_on_both_sides_of_it() -> None:
@@ -150,7 +169,8 @@ def test_a_start_that_is_open_is_searched_on_both_sides() -> None:
     found = find_frontier(Noisy(falling, 0.02), BELOW_95, Search(64.0, 1.0, 1000.0, tolerance=0.1))
     assert found.low is not None
     assert found.high is not None
-    assert found.low < 64.0 < found.high
+    assert found.low <= 64.0 <= found.high
+    assert found.points[0].load < 64.0 < found.points[-1].load
 
 
 def test_an_open_lowest_load_leaves_the_interval_open() -> None:

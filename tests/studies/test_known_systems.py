@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,14 @@ import numpy as np
 import pytest
 
 from endive.analysis.estimates import Estimate
+from endive.analysis.load_search import find_frontier
 from endive.analysis.run_metrics import ALL
 from endive.analysis.saturation import LoadPoint, saturation
 from endive.config import Document
 from endive.config.load import check_document
+from endive.config.study import frontier_options
 from endive.studies.experiment_tables import make_load_point
+from endive.studies.frontier import estimate_at, read_question
 from endive.studies.measure import MetricsOptions, RunMetrics
 from endive.studies.replicate import Replications
 
@@ -99,6 +104,35 @@ def test_a_known_capacity_is_found_and_overload_where_nothing_aborts(tmp_path: P
     assert found.low is not None
     assert found.high is not None
     assert found.low <= 9.5 / 0.95 <= 10.0 / 0.95 <= found.high
+
+
+WITHOUT_RETRIES: dict[str, Any] = {
+    "simulation": {"duration_ms": 40_000_000.0, "engine": "reference"},
+    "storage": {"provider": "instant"},
+    "catalog": {"type": "instant", "latency_ms": 1.0},
+    "transaction": {
+        "retry": 0,
+        "runtime": {"distribution": "fixed", "value": 10_000.0},
+        "operation_types": {"fast_append": 1.0},
+        "inter_arrival": {"scale": 1000.0},
+    },
+}
+"""One attempt per transaction, 10 s after it read: 1 / (1 + rate * 10 s) of the transactions commit."""
+
+
+def test_a_known_crossing_is_found_with_few_transactions(tmp_path: Path) -> None:
+    """A start just above the crossing took 33,732 transactions: the start and the load above it got all seeds."""
+    asked = frontier_options({"vary": "transaction.rate", "until": "success < 95%", "tolerance": 0.5})
+    overrides = {"transaction.inter_arrival.scale": 1000.0 / 0.006}
+    question = read_question(Path("known.toml"), asked, overrides, content=WITHOUT_RETRIES)
+    evaluate = partial(estimate_at, question, Replications(tmp_path, MetricsOptions()))
+    found = find_frontier(evaluate, question.condition, question.search)
+    assert found.narrow
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low <= 1.0 / 19.0 / 10.0 <= found.high
+    simulated = sum(json.loads(path.read_text())["rows"] for path in tmp_path.rglob("provenance.json"))
+    assert simulated <= 20_000
 
 
 def test_overload_is_named_in_the_number_that_is_committing(tmp_path: Path) -> None:

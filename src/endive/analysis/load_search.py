@@ -23,6 +23,10 @@ Evaluate = Callable[[float, int], Estimate | None]
 """Function that estimates a metric at a load over a number of seeds; None if there is no measurement."""
 
 
+BRACKET_SEEDS = 3
+"""Number of seeds of a load that brackets the crossing; a load next to the crossing gets more."""
+
+
 @dataclass(frozen=True)
 class Search:
     """Range and precision of a search.
@@ -119,22 +123,29 @@ class _Searcher:
         return point
 
     def _add_seeds(self, point: Point) -> Point:
-        return self._measure(point.load, min(2 * point.seeds, self._search.max_seeds))
+        more = 2 * point.seeds if point.seeds >= self._search.seeds else self._search.seeds
+        return self._measure(point.load, min(more, self._search.max_seeds))
 
     def _bracket(self) -> Bound:
-        """Double the load until the condition holds, or halve it until it fails."""
+        """Double the load until the condition holds, or halve it until it fails, by the mean of a few seeds."""
         search = self._search
-        up = self._measure(search.start, search.seeds).verdict != "holds"
+        few = min(search.seeds, BRACKET_SEEDS)
+        up = self._measure(search.start, few).verdict != "holds"
         load, wanted = search.start, "holds" if up else "fails"
         end = search.highest if up else search.lowest
         while load != end:
             load = self._toward(end, 2.0 * load if up else load / 2.0, up)
-            point = self._measure(load, search.seeds) if load != end else self._measure_until_decided(load)
-            if point.verdict == wanted:
+            found = self._judge_mean(self._measure(load, few)) if load != end else self._measure_until_decided(load).verdict
+            if found == wanted:
                 return "crossed"
         if self._points[load].verdict == "open":
             return "crossed"
         return "above" if up else "at_or_below"
+
+    def _judge_mean(self, point: Point) -> Verdict:
+        """Return the verdict on the mean at a load, or on its interval if there is only a bound."""
+        found = point.estimate
+        return point.verdict if found is None or found.kind != "number" else self._condition.verdict(found.mean, found.mean)
 
     def _toward(self, end: float, load: float, up: bool) -> float:
         """Return the rounded load, or the bound ``end`` of the search if the load reaches it."""
@@ -167,16 +178,20 @@ class _Searcher:
     def _is_narrow(self, found: Crossing | None) -> bool:
         if found is None or found.low is None or found.high is None:
             return False
-        return found.high / found.low <= 1.0 + self._search.tolerance
+        next_to = [self._points[load] for load in (found.before, found.after) if load is not None]
+        enough = all(point.seeds >= self._search.seeds for point in next_to)
+        return enough and found.high / found.low <= 1.0 + self._search.tolerance
 
     def _step(self, found: Crossing | None) -> bool:
         """Measure another load, or add seeds at a load; return False if there is nothing left to do.
 
-        First the loads on both sides of the crossing are refined to the tolerance (as a ratio), then the loads that determine
-        the interval get more seeds, and finally an open end of the interval gets a load beyond it: low loads have fewer
-        transactions and therefore wider intervals.
+        First the loads on both sides of the crossing are refined, or a load beyond all others is added if all of them are on one
+        side. Then the loads that determine the interval get more seeds, and finally an open end of the interval gets a load beyond
+        it: low loads have fewer transactions and therefore wider intervals.
         """
         at = self._between(found)
+        if at is None and found is not None and found.bound != "crossed":
+            at = self._beyond(found)
         if at is None:
             point = self._fewest_seeds(found)
             if point is not None:
