@@ -41,7 +41,7 @@ def test_a_run_is_reported_beside_its_results(experiment: Path) -> None:
     result = invoke("report", str(experiment / "1"), "--json")
     answer = json.loads(result.stdout)
     assert answer["report"] == str(experiment / "1" / "report.html")
-    assert answer["warnings"][0].startswith("The study has only 1 seed.")
+    assert answer["warnings"][0].startswith("The study has only 1 seed, ")
     assert "time_parts" in answer["figures"]
 
 

@@ -267,6 +267,6 @@ def test_a_class_in_many_configurations_is_described_by_the_lowest() -> None:
     points += [{"workload_class": "ingest", "series": name} for name in names]
     answer = answer_study(synthetic_study(points, by_load=False))
     assert answer[:2] == [
-        "At least 99% of upkeep transactions commit in 5 of 8 configurations; lowest: 10% with design 6.",
+        "At least 99% of upkeep transactions commit in 5 of 8 configurations; lowest success: 10% with design 6.",
         "Metadata reads are the cause: 8,000 manifest lists per transaction with design 6 (at most 1 in the other configurations).",
     ]

@@ -424,7 +424,7 @@ def _contrast_class(study: Study, name: str, rows: list[Row]) -> list[str]:
     failing = sorted((row for row in rows if row["success_high"] < LEAST_SUCCESS), key=lambda row: row["success_high"])
     if len(rows) > _MOST_NAMED:
         failing = failing[:1]
-        where = f"in {len(committing)} of {len(rows)} configurations; lowest: "
+        where = f"in {len(committing)} of {len(rows)} configurations; lowest success: "
     else:
         word = phrases.choose_preposition(study.scenarios)
         where = f"{word} {join_names([_name_point(study, row) for row in committing])}, but only "
