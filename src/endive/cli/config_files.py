@@ -119,7 +119,7 @@ def providers(
     profile: Annotated[Literal["2025-06", "2025-12", "2026-01"], typer.Option(help="Version of the latency profiles.")] = "2026-01",
     json: JsonFlag = False,
 ) -> None:
-    """List the built-in object stores: latency of each kind of access, commit rate of one writer, and source.
+    """List the built-in object stores, with their latencies, the commit rate of one writer, and the source of these numbers.
 
     Latencies are p50 and p99 in ms, for objects of 8 KiB.
     """

@@ -68,7 +68,7 @@ def metrics(
     ship_code: ShipOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Measure all finished runs of DIR, and write tables of metrics by run and by experiment, and of saturation, to DIR/metrics."""
+    """Measure all finished runs of DIR, and write tables to DIR/metrics: metrics by run, metrics by experiment, and saturation."""
     with command(json) as output:
         from endive.pipeline.metrics import assemble_study, current_tables, measure_study
         from endive.pipeline.session import SparkOptions, spark_session
