@@ -132,6 +132,15 @@ def test_commented_keys_of_the_starter_are_valid(here: Path) -> None:
     assert result.exit_code == 0
 
 
+def test_the_menu_of_init_describes_each_system_by_a_phrase(here: Path) -> None:
+    leader, follower = os.openpty()
+    os.write(leader, b"simple\n")
+    done = subprocess.run([*ENDIVE, "init", "menu.toml"], stdin=follower, capture_output=True, text=True, cwd=here, check=True)
+    os.close(follower)
+    os.close(leader)
+    assert "  simple        The most common keys, for one table in S3 with a REST catalog\n" in done.stderr
+
+
 def test_init_does_not_overwrite(here: Path) -> None:
     (here / "mine.toml").write_text("mine")
     refused = invoke("init", "mine.toml")

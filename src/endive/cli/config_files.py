@@ -68,9 +68,9 @@ def _ask(texts: dict[str, str]) -> str:
 
 
 def _description(text: str) -> str:
-    """Return the first line of a configuration up to the colon."""
-    line = text.splitlines()[0].removeprefix("#").strip()
-    return line.partition(":")[0].removesuffix(".")
+    """Return the first sentence of a configuration, up to its colon."""
+    sentence = text.splitlines()[0].removeprefix("#").strip().partition(". ")[0]
+    return sentence.partition(":")[0].removesuffix(".")
 
 
 def _text_of(system: str, texts: dict[str, str]) -> str:
