@@ -22,7 +22,7 @@ from endive.analysis.load_search import Frontier, Point, find_frontier
 from endive.analysis.run_metrics import ALL
 from endive.config import Document, compute_experiment_hash
 from endive.config.values import is_time
-from endive.formatting import format_count, format_duration, format_number, join_ends, join_names
+from endive.formatting import format_count, format_duration, format_estimate, format_number, join_ends, join_names
 from endive.output_files import check_writable, write_text
 from endive.report.figure import Axis, Figure
 from endive.report.figures.line_charts import build_search_figure
@@ -271,8 +271,11 @@ def describe_screening(question: ScreeningQuestion, found: Screening) -> list[st
     sentences = [f"No parameter has a significant effect on {subject}."]
     if important:
         first, *rest = important
-        size, half_width = (format_effect(question.objective.metric, value) for value in (first.size, first.half_width))
-        sentences = [f"{first.parameter.name} has the largest effect on {subject}: {size} ± {half_width} over its range."]
+        metric = question.objective.metric
+        size = f"{format_effect(metric, first.size)} ± {format_effect(metric, first.half_width)}"
+        if kind_of(metric) == "share":
+            size = f"{format_estimate(100.0 * first.size, 100.0 * first.half_width)} pp"
+        sentences = [f"{first.parameter.name} has the largest effect on {subject}: {size} over its range."]
         if rest:
             sentences.append(f"Parameters with smaller significant effects: {join_names([each.parameter.name for each in rest])}.")
     silent = [each.parameter.name for each in found.effects if not each.is_significant]
