@@ -1,11 +1,11 @@
-"""Search for the load at which a condition is first met, by bracketing and bisection with replications.
+"""Search for the lowest load at which a condition is met, by bracketing and bisection with several seeds at each load.
 
-The verdict at a load is *holds* if the condition holds for every value in the interval of the metric, *fails* if it holds for none,
-and *open* otherwise or if there is no measurement. The search doubles or halves the load until the verdict changes, bisects the
-loads around the crossing, and adds seeds to the loads that determine its interval, until the interval has the requested width.
-``crossing`` computes the crossing from all measurements, on a logarithmic scale of the metric. If neither load next to the crossing
-is open, the interval reaches from one of them to the other. If the curve crosses the threshold several times, the search finds the
-first crossing, unless doubling the load skips it.
+The verdict at a load is *holds* if the condition holds for every value in the interval of the metric, *fails* if it holds for no
+value, and *open* otherwise or if there is no measurement. The search doubles or halves the load until the verdict changes. Then it
+bisects the range around the crossing, and adds seeds at the loads that determine the load interval, until this interval has the
+requested width. ``crossing`` computes the crossing from all measurements, on a logarithmic scale of the metric. If the verdict at
+neither of the two loads next to the crossing is open, the interval includes both loads. If the curve crosses the threshold several
+times, the search finds the first crossing, unless doubling the load skips it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from endive.analysis.crossings import Bound, Crossing, crossing, to_log, to_log_
 from endive.analysis.estimates import Estimate
 
 Evaluate = Callable[[float, int], Estimate | None]
-"""Function that estimates a metric at a load over a number of seeds; None if there is no measurement."""
+"""Function that estimates a metric at a load with a number of seeds; None if there is no measurement."""
 
 
 BRACKET_SEEDS = 3
-"""Number of seeds of a load that brackets the crossing; a load next to the crossing gets more."""
+"""Number of seeds at a load that only brackets the crossing. A load next to the crossing gets more seeds."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Frontier:
-    """Result of a search. ``load`` is None unless ``bound`` is ``crossed``; an open end of the interval is None."""
+    """Result of a search. ``load`` is None unless ``bound`` is ``crossed``. ``low`` or ``high`` is None if the interval has no such
+    end.
+    """
 
     bound: Bound
     load: float | None
@@ -81,13 +83,13 @@ class Frontier:
 def find_frontier(
     evaluate: Evaluate, condition: Condition, search: Search, report: Callable[[Point], None] | None = None
 ) -> Frontier:
-    """Search for the load at which a condition is first met.
+    """Search for the lowest load at which a condition is met.
 
     Args:
         evaluate: Function that estimates the metric of the condition at a load.
         condition: Condition to search for.
         search: Range and precision.
-        report: Function that is called with each point when it is measured, and again when it gets more seeds.
+        report: Function that is called with each point when it is measured, and again when seeds are added.
     """
     return _Searcher(evaluate, condition, search, report or (lambda point: None)).run()
 
@@ -127,7 +129,9 @@ class _Searcher:
         return self._measure(point.load, min(more, self._search.max_seeds))
 
     def _bracket(self) -> Bound:
-        """Double the load until the condition holds, or halve it until it fails, by the mean of a few seeds."""
+        """Double the load until the mean of a few seeds meets the condition; if the first load meets it, halve the load until it
+        fails.
+        """
         search = self._search
         few = min(search.seeds, BRACKET_SEEDS)
         up = self._measure(search.start, few).verdict != "holds"
@@ -143,7 +147,7 @@ class _Searcher:
         return "above" if up else "at_or_below"
 
     def _judge_mean(self, point: Point) -> Verdict:
-        """Return the verdict on the mean at a load, or on its interval if there is only a bound."""
+        """Return the verdict on the mean at a load, or on the interval if only a bound is known."""
         found = point.estimate
         return point.verdict if found is None or found.kind != "number" else self._condition.verdict(found.mean, found.mean)
 
@@ -153,7 +157,7 @@ class _Searcher:
         return end if (tidy >= end if up else tidy <= end) else tidy
 
     def _find_crossing(self) -> Crossing | None:
-        """Find the crossing of the curve through all measurements, or None without measurements."""
+        """Find the crossing of the curve through all measurements; None if there are no measurements."""
         scale = to_log_odds if kind_of(self._condition.metric) == "share" else to_log
         measured = [(point.load, scale(point.estimate)) for point in self._points.values() if point.estimate is not None]
         value = self._condition.value
@@ -165,9 +169,9 @@ class _Searcher:
         return replace(found, low=self._whole(found.low, math.floor), high=self._whole(found.high, math.ceil))
 
     def _extend_to_decided(self, found: Crossing) -> Crossing:
-        """Extend the interval to the loads next to the crossing if neither is open.
+        """Extend the interval to both loads next to the crossing, unless the verdict at one of them is open.
 
-        A monotone curve crosses the threshold between two such loads, whatever its shape between them.
+        A monotone curve of any shape crosses the threshold between two such loads.
         """
         if found.before is None or found.after is None or found.low is None or found.high is None:
             return found
@@ -185,9 +189,9 @@ class _Searcher:
     def _step(self, found: Crossing | None) -> bool:
         """Measure another load, or add seeds at a load; return False if there is nothing left to do.
 
-        First the loads on both sides of the crossing are refined, or a load beyond all others is added if all of them are on one
-        side. Then the loads that determine the interval get more seeds, and finally an open end of the interval gets a load beyond
-        it: low loads have fewer transactions and therefore wider intervals.
+        First, loads are measured around the crossing until adjacent loads are close enough, or outside of the measured range if all
+        loads are on one side of the crossing. Then seeds are added at the loads that determine the interval. Finally, if the
+        interval has no lower or upper end, a load outside of the measured range is measured.
         """
         at = self._between(found)
         if at is None and found is not None and found.bound != "crossed":
@@ -203,7 +207,7 @@ class _Searcher:
         return at is not None
 
     def _between(self, found: Crossing | None) -> float | None:
-        """Return a load between the loads on both sides of the crossing if they are too far apart, or None."""
+        """Return a load between two adjacent loads at the crossing that are too far apart; None if there are none."""
         if found is None or found.before is None:
             return None
         beyond = (load for load in self._points if load > found.before)
@@ -216,7 +220,7 @@ class _Searcher:
         return None
 
     def _beyond(self, found: Crossing | None) -> float | None:
-        """Return a load outside of the open end of the interval; None if it is outside the range of the search."""
+        """Return a load outside of the measured range, where the interval has no end; None if no load is left."""
         least, greatest = self._points[min(self._points)], self._points[max(self._points)]
         search = self._search
         if (found is None or found.low is None) and least.load > search.lowest and least.verdict != "fails":

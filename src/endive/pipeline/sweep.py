@@ -1,12 +1,12 @@
 """Run sweeps on Spark: the unfinished runs of a plan, the costliest first, with several cheap runs per task.
 
 A task that simulates all runs of a measurement unit also measures them, from the files that it has just written, so that metrics
-and reports need no second job. Units that would keep other cores waiting are divided over tasks, and measured by ``endive
-metrics`` or ``endive report``.
+and reports need no second job. Units so large that other cores would be idle are divided into several tasks, and measured by
+``endive metrics`` or ``endive report``.
 
-All state is on disk: a run is finished when its results exist with their checksum, so a sweep can be killed at any time and
-started again. Tasks write results to files; results never pass through Spark. A run that fails is reported with its error, and
-the other runs of its task continue.
+All state is on disk. A run is finished when its results exist and match their checksum, so a sweep can be killed at any time and
+started again. Tasks write results to files, so rows never pass through Spark. A run that fails is reported with its error, and the
+other runs of its task continue.
 
 A sweep with a precision first runs the pilot of all points, and then the points that need more seeds. After each job,
 ``plan_more_seeds`` measures the points as ``endive metrics`` does. Scenarios at one point are compared seed by seed, so they get
@@ -52,10 +52,10 @@ from endive.pipeline.metrics import Sessions, current_rows
 from endive.runs.plan import SweepPlan, SweepPoint
 
 SECONDS_PER_TASK = 2.0
-"""Minimum work per task, in CPU seconds; the overhead of a Spark task is about 50 ms."""
+"""Minimum work per task, in CPU seconds. The overhead of a Spark task is about 50 ms."""
 TASKS_PER_CORE = 4
 _LARGEST_SHARE = 1.5
-"""Maximum cost of a measurement unit that is not divided into several tasks, as a multiple of the mean cost per core."""
+"""Cost above which a measurement unit is divided into several tasks, as a multiple of the mean cost per core."""
 _OUTCOME_DDL = "experiment string, seed long, state string, rows long, seconds double, error string"
 _OUTCOME_SCHEMA = pa.schema(
     [
@@ -74,7 +74,7 @@ class RunSpec:
     """Specification of a run, which the driver sends to a task.
 
     Attributes:
-        document: The configuration as JSON.
+        document: Configuration as JSON.
         experiment: Hash of the experiment, as the plan computed it.
         rows: Rows to keep.
     """
@@ -88,7 +88,7 @@ class RunSpec:
 
 @dataclass(frozen=True)
 class KeepSpec:
-    """Runs in the scratch directory that a task measures together and then moves to the study, with the rows to keep."""
+    """Runs in the scratch directory that a task measures together and then moves to the study, and the rows to keep."""
 
     target: str
     unit: MeasureUnit
@@ -100,7 +100,7 @@ _SPEC: TypeAdapter[RunSpec | MeasureUnit | KeepSpec] = TypeAdapter(RunSpec | Mea
 
 @dataclass(frozen=True)
 class RunGroup:
-    """Runs that one task simulates, and the measurement unit (runs that share a window) that the task measures afterwards."""
+    """Runs that a task simulates, and the measurement unit that the task then measures."""
 
     runs: tuple[PlannedRun, ...]
     unit: MeasureUnit | None = None
@@ -121,7 +121,7 @@ class Progress:
 
 
 class ProgressMonitor:
-    """Monitor that counts the planned runs that have results, and reports the progress."""
+    """Monitor that counts the planned runs with results, and reports the progress."""
 
     def __init__(self, work: Work, root: Path, report: Callable[[Progress], None]) -> None:
         self._report = report
@@ -138,7 +138,7 @@ class ProgressMonitor:
 
 
 def divide_groups(groups: Sequence[RunGroup], cores: int) -> list[list[RunGroup]]:
-    """Distribute groups of runs over tasks of about equal cost, the costliest first. A task simulates several cheap groups."""
+    """Distribute groups of runs over tasks of about equal cost, the costliest first. A task can simulate several cheap groups."""
     ordered = sorted(groups, key=lambda group: (-group.cpu_seconds, group.runs[0].point.experiment, group.runs[0].seed))
     total = sum(group.cpu_seconds for group in ordered)
     size = max(SECONDS_PER_TASK, min(total / (cores * TASKS_PER_CORE), 10 * SECONDS_PER_TASK))
@@ -154,7 +154,7 @@ def divide_groups(groups: Sequence[RunGroup], cores: int) -> list[list[RunGroup]
 
 
 def group_runs(work: Work, root: Path, cores: int) -> list[RunGroup]:
-    """Group runs by measurement unit; divide units that are too large for one task.
+    """Group runs by measurement unit, and divide units that are too large for one task.
 
     If the study does not keep all rows, all runs of a unit are simulated. A divided unit then gets a group without runs, which a
     second job measures.
@@ -223,11 +223,11 @@ def run_sweep(
         spark: Spark session, or threads of this process.
         work: Unfinished runs.
         root: Directory of experiments.
-        tasks: Number of tasks; by default determined from the estimated cost.
+        tasks: Number of tasks; by default, determined from the estimated cost.
         monitor: Monitor, which is updated during the runs.
 
     Returns:
-        The outcomes, by experiment and seed.
+        The outcomes, ordered by experiment and seed.
     """
     if not work.todo:
         return ()
@@ -256,16 +256,16 @@ def run_sweep(
 
 def simulate_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Simulate runs in a Spark task, one after the other. Each row specifies one run."""
-    allow_code()  # the user allowed it on the driver, or the plan would not exist
+    allow_code()  # the user has allowed it on the driver; otherwise, there would be no plan
     yield from complete_runs(batches)
 
 
 def complete_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Simulate the specified runs without results, and measure the specified runs together when all of them are finished."""
+    """Simulate the specified runs that have no results. When all specified runs are finished, measure them together."""
     for text in read_specs(batches):
         spec = _SPEC.validate_json(text)
         if isinstance(spec, MeasureUnit):
-            with suppress(Exception):  # `endive metrics` measures again, and reports what is wrong
+            with suppress(Exception):  # `endive metrics` measures again and reports the error
                 keep_unit(spec, measure_unit(spec, is_checked=True))
             continue
         if isinstance(spec, KeepSpec):
@@ -283,7 +283,7 @@ def _to_batch(outcomes: Iterable[Outcome]) -> pa.RecordBatch:
 def _keep(spec: KeepSpec) -> Iterator[Outcome]:
     """Measure runs in the scratch directory and move them to the study. Yield the outcomes of failed runs.
 
-    If a run failed, all runs that share its window stay in the scratch directory.
+    If a run fails, all runs of its measurement unit stay in the scratch directory.
     """
     root, scratch = Path(spec.target), Path(spec.unit.root)
     try:
@@ -327,11 +327,11 @@ def plan_more_seeds(
     """Measure the finished runs of a plan, and add the seeds with which each configuration reaches the precision.
 
     Args:
-        sessions: Factory of the Spark session, or of the threads, for runs that no task has measured.
+        sessions: Factory of the Spark session or the threads that measure runs which no task has measured.
         plan: Plan whose runs are finished.
         root: Directory of experiments.
-        subjects: Metrics that the precision applies to.
-        options: Options of measuring; by default the options of the last measurement.
+        subjects: Metrics to which the precision applies.
+        options: Options of the measurement; by default, those of the last measurement.
 
     Returns: The plan with the seeds of each point, which is unchanged if no point needs more, and the widths of each point by
     experiment hash.
@@ -364,7 +364,7 @@ def _group_rows(rows: Rows, points: Mapping[str, SweepPoint]) -> dict[str, dict[
 
 
 def _measure_point(by_seed: Mapping[int, Rows], subjects: Sequence[Subject], precision: Precision) -> Reached:
-    """Return the widths of the intervals of a configuration over the finished seeds 0, 1, ..."""
+    """Return the widths of the intervals of a configuration across its finished seeds."""
     seeds = next(seed for seed in count() if seed not in by_seed)
 
     def select(workload_class: str, operation: str) -> Rows:

@@ -27,18 +27,18 @@ from endive.simulation.columns import BATCH_ROWS, COLUMNS, RESULT_SCHEMA, parque
 ROWS_KEPT = b"endive.rows"
 """Metadata key of results files that do not contain all rows."""
 ONE_IN = 100
-"""Number of transactions per sampled transaction."""
+"""Inverse of the sampling rate: the number of transactions for each sampled one."""
 Constants = Mapping[str, float | int | str | None]
-"""Values of the columns of a chunk that are constant; None for null."""
+"""Constant columns of a chunk, with their values; None for null."""
 Ints = npt.NDArray[np.int64]
 _UNMEASURED = ("txn_id", "tables_written")
-"""Columns that no metric needs."""
+"""Columns from which no metric is computed."""
 _TEXTS = [column.name for column in COLUMNS if column.kind == "text"]
 _CONSTANTS = b"endive.constants"
 
 
 def rows_missing(kept: KeptRows) -> str:
-    """Return a message that a study did not keep all rows of a run, with the command that recreates them."""
+    """Return a message that not all rows of a run were kept, with the command that recreates them."""
     found = "only a sample of its rows was kept" if kept == "sample" else "its rows were not kept"
     return f"{found}, but all rows are needed here; `endive sweep FILE --rows all` keeps them"
 
@@ -46,14 +46,14 @@ def rows_missing(kept: KeptRows) -> str:
 def is_sampled(txn_ids: Ints) -> npt.NDArray[np.bool_]:
     """Flag the transactions of a sample.
 
-    The sample depends only on transaction ids, so that it is the same in runs of all configurations.
+    The sample depends only on transaction ids, so that it is the same for all configurations.
     """
     keys = (txn_ids.astype(np.uint64) + np.uint64(1)) * np.uint64(GOLDEN)
     return np.asarray(mix64(keys) < np.uint64(2**64 // ONE_IN))  # type: ignore[arg-type]
 
 
 class _Sink:
-    """Sink that writes batches of rows to a file, which it creates atomically at the end of a ``with`` block."""
+    """Sink that writes batches of rows to a file, which appears atomically at the end of a ``with`` block."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -68,7 +68,7 @@ class _Sink:
             self._write(batch)
 
     def finish(self) -> str:
-        """Complete the file, which becomes visible when the block ends, and return its checksum."""
+        """Complete the file, which appears when the block ends, and return its checksum."""
         with errors_naming(self.path):
             self._close()
             return checksum(self._temporary)
@@ -108,7 +108,7 @@ class ParquetSink(_Sink):
 
 
 class SampleSink(ParquetSink):
-    """Sink that writes a uniform sample of the transactions to a Parquet file, or only the columns.
+    """Sink that writes a uniform sample of the transactions, or no rows, to a Parquet file.
 
     Args:
         path: File to write.
@@ -141,7 +141,7 @@ class SampleSink(ParquetSink):
 
 
 class MeasuringSink(_Sink):
-    """Sink that writes the columns for metrics to a temporary file: for each batch, an Arrow stream without constant columns."""
+    """Sink that writes the columns for metrics to a temporary file, as one Arrow stream per batch, without constant columns."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -175,7 +175,7 @@ class MeasuringSink(_Sink):
 
 
 def _narrow_integers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return integers in the smallest type that holds all of them; other numbers as they are."""
+    """Return integers in the smallest type that holds all of them. Return other numbers unchanged."""
     if not np.issubdtype(values.dtype, np.integer):
         return values
     return values.astype(np.promote_types(np.min_scalar_type(values.min()), np.min_scalar_type(values.max())))
@@ -289,7 +289,7 @@ class ParquetFile:
 
 
 def _constant_columns(group: Any) -> Constants:
-    """Return the constant columns of a row group and their values (None for null), by the statistics of the file."""
+    """Return the constant columns of a row group and their values (None for null), according to the statistics of the file."""
     found: dict[str, float | int | str | None] = {}
     for number in range(group.num_columns):
         column = group.column(number)
@@ -317,7 +317,7 @@ class MeasuringFile:
                 self._starts.append(file.tell())
                 with pa.ipc.open_stream(file) as stream:
                     heads.append(json.loads(stream.schema.metadata[_CONSTANTS]))
-                    for _ in stream:  # up to the end of the stream, where the next one starts
+                    for _ in stream:  # read to the end of the stream, where the next one starts
                         pass
         self._sizes = [size for size, _ in heads]
         self.constants: Sequence[Constants] = [constants for _, constants in heads]
@@ -331,4 +331,4 @@ class MeasuringFile:
                 return RowChunk(self._sizes[number], self.constants[number], stream.read_next_batch())
 
     def close(self) -> None:
-        """Do nothing: the file is open only while a chunk is in use."""
+        """Do nothing, because the file is open only while a chunk is in use."""

@@ -1,9 +1,9 @@
 """Define the columns of the results, and convert results to Arrow rows in the schema of all engines.
 
-The schema, the rows of both engines, sums and documentation are derived from ``COLUMNS``. The attribute of a column identifies its
-source. ``TIMES`` and ``COUNTERS`` of ``endive.transaction.types`` define the order of time components and access counts in the
-records of the compiled engine. Any other attribute is a field of ``compiled.run_state.ROW``, or has a function in
-``endive.simulation.compiled.engine``.
+The schema, the rows of both engines, sums and documentation are derived from ``COLUMNS``. The attribute of a column identifies the
+source of its values. ``TIMES`` and ``COUNTERS`` of ``endive.transaction.types`` define the order of time components and access
+counts in the records of the compiled engine. Any other attribute is a field of ``compiled.run_state.ROW`` or is computed by a
+function of ``endive.simulation.compiled.engine``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from endive.transaction.types import (
 )
 
 Kind = Literal["id", "ms", "count", "state", "text", "tables"]
-"""Kind of a column's values: identifier, milliseconds, count, number that is not summed, text, or ids of tables."""
+"""Kind of the values of a column: identifier, milliseconds, count, number that must not be summed, text, or ids of tables."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""Collect the results of a run in memory: as counts and sums of each class and operation, or as all rows.
+"""Collect the results of a run in memory, as counts and sums for each class and operation, or as rows.
 
-``Summary`` and ``Statistics`` cover the whole run. Rates and percentiles need a measurement window. ``endive.analysis`` computes
+``Summary`` and ``Statistics`` cover the whole run. Rates and percentiles need a measurement window, so ``endive.analysis`` computes
 them from the rows.
 """
 
@@ -139,7 +139,7 @@ class Summary:
 
 
 def _service(counts: Mapping[str, int | float], duration_ms: float) -> dict[str, Any]:
-    """Return the mean load of a catalog service: busy workers, queue length, and wait of a request. Empty without a service."""
+    """Return the mean load of a catalog service: busy workers, queue length, and wait per request; empty without a service."""
     requests = counts.get("service_requests", 0)
     if not requests:
         return {}
@@ -153,7 +153,7 @@ def _service(counts: Mapping[str, int | float], duration_ms: float) -> dict[str,
 
 
 def _split(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], pa.RecordBatch]]:
-    """Return the rows of each class and operation."""
+    """Yield the rows of each class and operation."""
     for cls, of_class in _split_by(batch, "workload_class"):
         for operation, rows in _split_by(of_class, "operation_type"):
             yield (cls, operation), rows
@@ -166,7 +166,7 @@ def _split_by(batch: pa.RecordBatch, column: str) -> Iterator[tuple[str, pa.Reco
 
 
 class _MadeWhenAsked:
-    """List of results of a ``Statistics``. The list is created from the Arrow batches when the attribute is read."""
+    """Attribute of ``Statistics`` with the list of results, which is created from the Arrow batches when it is read."""
 
     @overload
     def __get__(self, owner: None, kind: type) -> tuple[()]: ...
@@ -174,7 +174,7 @@ class _MadeWhenAsked:
     def __get__(self, owner: Statistics, kind: type) -> list[TransactionResult]: ...
     def __get__(self, owner: Statistics | None, kind: type) -> tuple[()] | list[TransactionResult]:
         if owner is None:
-            return ()  # the default of the dataclass
+            return ()  # the default of the dataclass field
         for batch in owner._batches[owner._converted :]:
             owner._results += batch_to_results(batch)
         owner._converted = len(owner._batches)
@@ -187,10 +187,9 @@ class _MadeWhenAsked:
 
 @dataclass
 class Statistics:
-    """Sink that keeps all rows as Arrow batches, and counts them.
+    """Sink that keeps all rows as Arrow batches and counts them.
 
-    ``transactions`` returns the rows as objects; reading it takes about 30 µs per row. To add a result, call
-    ``record_transaction``.
+    ``transactions`` contains the rows as objects; reading it takes about 30 µs per row. ``record_transaction`` adds a result.
 
     >>> statistics = Statistics()
     >>> statistics.committed

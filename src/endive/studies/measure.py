@@ -55,7 +55,7 @@ RUN_SCHEMA = pa.schema(
 )
 """Columns of a row of metrics."""
 PLAIN_COLUMNS = tuple(field.name for field in RUN_SCHEMA if not pa.types.is_list(field.type))
-"""Columns of the table of runs; lists are inputs of other tables."""
+"""Columns of the table of runs, which excludes lists, because only other tables are computed from them."""
 MEASURED_SCHEMA = pa.schema([*RUN_SCHEMA, *((name, pa.list_(pa.float64())) for name in (*CURVES.values(), *OVER_TIME))])
 """Columns of a row of metrics, including the lists for distributions and figures over time."""
 _KEY_COLUMNS = ("t_commit_start", "t_submit", "total_latency", "t_commit")
@@ -66,12 +66,12 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class MetricsOptions:
-    """Options of measuring.
+    """Options of a measurement.
 
     Attributes:
-        warmup_ms: Warm-up to exclude; None to determine it from the runtimes and by MSER-5.
-        cooldown_ms: Time to cut at the end.
-        load: Key of the parameter that sets the load; None for the arrival rate that varies.
+        warmup_ms: Length of the warm-up to exclude; None to determine it from the runtimes and by MSER-5.
+        cooldown_ms: Time to exclude at the end of the run.
+        load: Key of the parameter that sets the load; None selects the arrival rate that varies.
     """
 
     warmup_ms: float | None = None
@@ -79,7 +79,7 @@ class MetricsOptions:
     load: str | None = None
 
     def problem_with(self, duration_ms: float) -> str | None:
-        """Return a message, to be followed by the name of the run, if warm-up and cool-down leave nothing of it; otherwise None."""
+        """Return a message, which a run's name follows, if warm-up and cool-down exclude the whole run, otherwise None."""
         warmup_ms = self.warmup_ms or 0.0
         if warmup_ms + self.cooldown_ms >= duration_ms:
             return f"a warm-up of {warmup_ms:g} ms and a cool-down of {self.cooldown_ms:g} ms leave nothing of"
@@ -104,7 +104,7 @@ class RunMetrics:
         return window_of(self.rows[0])
 
     def select(self, workload_class: str, operation: str) -> Row:
-        """Return the metrics of a class and operation, or the metrics of an empty set if the run has no such transactions."""
+        """Return the metrics of a class and operation, or those of an empty set if the run has no such transactions."""
         for row in self.rows:
             if (row["workload_class"], row["operation_type"]) == (workload_class, operation):
                 return row
@@ -126,7 +126,7 @@ class ExperimentRuns:
     Attributes:
         name: Name of the experiment.
         duration_ms: Duration of the runs.
-        pattern: Pattern of the load over a run.
+        pattern: Load over time.
         runs: Runs by seed.
     """
 
@@ -137,7 +137,7 @@ class ExperimentRuns:
 
 
 class UnusableRunError(Exception):
-    """Raised if the results of a run are missing, damaged or of another version."""
+    """Raised if the results of a run are missing, damaged or from a different version."""
 
     def __init__(self, experiment: str, seed: int, message: str) -> None:
         super().__init__(message)
@@ -145,12 +145,12 @@ class UnusableRunError(Exception):
 
 
 def document_load_pattern(document: Document) -> LoadPattern:
-    """Return the pattern of the load of a configuration over a run."""
+    """Return the load of a configuration over time."""
     return load_pattern(build_simulation_config(document, seed_override=0).workload.config.workload_classes)
 
 
 def stored_load_pattern(config: Path) -> LoadPattern:
-    """Return the load pattern of a configuration on disk; if it cannot be read, a pattern that leaves the warm-up to MSER-5."""
+    """Return the load pattern of a configuration file. If it cannot be read, return a pattern that leaves the warm-up to MSER-5."""
     try:
         return document_load_pattern(load_document(config))
     except (ConfigError, OSError):
@@ -158,7 +158,7 @@ def stored_load_pattern(config: Path) -> LoadPattern:
 
 
 def check_window(document: Document, options: MetricsOptions) -> None:
-    """Raise ConfigError if warm-up and cool-down leave nothing of the run."""
+    """Raise ConfigError if warm-up and cool-down exclude the whole run."""
     duration_ms = document.simulation.duration_ms
     problem = options.problem_with(duration_ms)
     if problem is not None:
@@ -168,10 +168,10 @@ def check_window(document: Document, options: MetricsOptions) -> None:
 def measure_experiments(
     experiments: Sequence[ExperimentRuns], options: MetricsOptions, window: Window | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Measure the runs of configurations that are compared, in one window, which is given or chosen from the options and the runs.
+    """Measure the runs of configurations to compare, in the given window or a window determined from the options and the runs.
 
     Yields:
-        A row of metrics for each run, class and operation, and for their totals.
+        A row of metrics for each run, class and operation, and for totals.
 
     Raises:
         UnusableRunError: If the results of a run cannot be used.
@@ -183,7 +183,7 @@ def measure_experiments(
 
 
 def choose_window(experiments: Sequence[ExperimentRuns], options: MetricsOptions) -> Window:
-    """Return the given window, or the common window of all runs of configurations that are compared."""
+    """Return the window that the options set, or the common window of all runs of configurations to compare."""
     return common_window([_own_window(each, options) for each in experiments])
 
 
@@ -214,7 +214,7 @@ def _find_window(
 ) -> Window:
     """Return the window of a configuration.
 
-    The two functions read rows, and are called only if the window depends on their results.
+    ``series`` and ``tables_grow`` read rows, and are called only if the window depends on their results.
     """
     end_ms = duration_ms - options.cooldown_ms
     if options.warmup_ms is not None:
@@ -232,7 +232,7 @@ def measure_file(experiment: str, run: RunFile, window: Window) -> list[dict[str
 
 
 def measure_one(run: RunFile, document: Document, classes: Sequence[WorkloadClass], options: MetricsOptions) -> RunMetrics:
-    """Measure a single run in the window of that run."""
+    """Measure a single run in a window determined from this run alone."""
     with open_run("", run) as rows:
         duration_ms, pattern = document.simulation.duration_ms, load_pattern(classes)
         window = _find_window(duration_ms, pattern, options, rows.committing_over_time, rows.tables_grow)
@@ -248,12 +248,12 @@ def _metric_rows(experiment: str, run: RunFile, measured: Mapping[tuple[str, str
 
 
 def metrics_version() -> str:
-    """Return the name of the metrics version; runs with metrics of another version are measured again."""
+    """Return the name of the metrics version. Runs with metrics of a different version are measured again."""
     return f"metrics-{METRICS_VERSION}"
 
 
 def open_run(experiment: str, run: RunFile) -> closing[RunRows]:
-    """Open the results of a run. Raises UnusableRunError if the results are missing, damaged or not of this version."""
+    """Open the results of a run. Raises UnusableRunError if the results are missing, damaged or from a different version."""
     try:
         return closing(RunRows(run.results))
     except (OSError, pa.ArrowException, KeyError, ValueError) as error:
@@ -287,7 +287,7 @@ class RunRows:
             yield self._chunk(number, columns)
 
     def in_flight(self, end_ms: float) -> Rows:
-        """Return the transactions in flight at the end of arrivals; rows are ordered by end time."""
+        """Return the transactions in flight at the end of arrivals. The rows of a run are ordered by end time."""
         chosen = set(self._with_in_flight)
         for number in reversed(self._numbers):
             if not np.any(self._chunk(number, ()).transactions.end_ms > end_ms):
@@ -311,7 +311,7 @@ class RunRows:
         return np.asarray(counts.mean[0])
 
     def tables_grow(self, end_ms: float) -> bool:
-        """Return whether the metadata or the manifests of tables grow over ``[0, end_ms]``."""
+        """Return whether the metadata or the manifests of tables grow during ``[0, end_ms]``."""
         states = TableStates(1, 0.0, end_ms)
         for rows in self.chunks(STATE_COLUMNS):
             done = rows.transactions.committed & (rows.transactions.end_ms <= end_ms)

@@ -1,7 +1,7 @@
-"""Create the tables of metrics of a directory of experiments: by run, over seeds, saturation, distributions and over time.
+"""Create the tables of metrics of a directory of experiments: by run, by experiment, saturation, distributions and over time.
 
-``plan_measuring`` divides the experiments into measurement units, whose experiments are measured in one window. ``measure_unit``
-measures one unit (in a Spark task or in this process), and ``make_tables`` creates the tables from the rows of all units.
+``plan_measuring`` divides the experiments into measurement units. All runs of a unit share one window. ``measure_unit`` measures
+one unit (in a Spark task or in this process), and ``make_tables`` creates the tables from the rows of all units.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Metrics:
     """Tables of metrics.
 
     Attributes:
-        axis: The load axis, if there is one.
-        remark: Reason why there is no saturation table; empty if there is one.
+        axis: Load axis, or None.
+        remark: Reason why there is no table of saturation; empty if there is one.
     """
 
     runs: pa.Table
@@ -61,7 +61,7 @@ class Metrics:
 
 @dataclass(frozen=True)
 class MeasureUnit:
-    """Measurement unit: experiments that share a window (one experiment, or all scenarios with the same axis values).
+    """Measurement unit: experiments that share a window (a single experiment, or all scenarios with the same axis values).
 
     Attributes:
         root: Directory of the experiments.
@@ -78,7 +78,7 @@ class MeasureUnit:
 
 @dataclass(frozen=True)
 class MeasuredUnit:
-    """Metrics of the runs that share a window, and the runs that could not be used."""
+    """Metrics of the runs of a measurement unit, and the runs that could not be used."""
 
     rows: pa.RecordBatch
     damaged: tuple[tuple[str, int, str], ...] = ()
@@ -88,7 +88,7 @@ def check_options(inventory: Inventory, options: MetricsOptions) -> LoadAxis | s
     """Return the load axis, or the reason why there is none.
 
     Raises:
-        PipelineError: If warm-up and cool-down leave nothing of a run to measure.
+        PipelineError: If warm-up and cool-down exclude a whole run.
     """
     for name, experiment in inventory.experiments.items():
         problem = options.problem_with(experiment.duration_ms)
@@ -98,7 +98,7 @@ def check_options(inventory: Inventory, options: MetricsOptions) -> LoadAxis | s
 
 
 def plan_measuring(root: Path, inventory: Inventory, options: MetricsOptions) -> list[MeasureUnit]:
-    """Divide the experiments of a directory into measurement units, each with one window."""
+    """Divide the experiments of a directory into measurement units."""
     return [
         MeasureUnit(
             str(root.resolve()),
@@ -111,9 +111,9 @@ def plan_measuring(root: Path, inventory: Inventory, options: MetricsOptions) ->
 
 
 def compared_experiments(experiments: Mapping[str, Experiment]) -> list[list[str]]:
-    """Group experiments that are compared with each other: scenarios of a study with the same axis values and duration.
+    """Group the experiments to compare with each other: scenarios of a study with the same axis values and duration.
 
-    Every other experiment is a group of its own.
+    Every other experiment is a separate group.
     """
     scenarios = {name: each for name, each in experiments.items() if SCENARIO_COLUMN in each.parameters}
     axes = varying_within_scenarios({name: each.parameters for name, each in scenarios.items()})
@@ -128,11 +128,11 @@ def compared_experiments(experiments: Mapping[str, Experiment]) -> list[list[str
 
 
 def measure_unit(unit: MeasureUnit, *, is_checked: bool = False) -> MeasuredUnit:
-    """Measure all runs that share a window. Runs that cannot be used are omitted and reported.
+    """Measure all runs of a measurement unit. Runs that cannot be used are omitted and reported.
 
     Args:
         unit: Measurement unit.
-        is_checked: Whether the runs need no check, because this process has just written them.
+        is_checked: Whether to skip the checks of the runs, because this process has just written them.
     """
     damaged: dict[tuple[str, int], str] = {}
     for name, seeds in () if is_checked else unit.experiments.items():
@@ -152,11 +152,11 @@ def measure_unit(unit: MeasureUnit, *, is_checked: bool = False) -> MeasuredUnit
 
 
 def keep_unit(unit: MeasureUnit, measured: MeasuredUnit, scratch: Path | None = None) -> None:
-    """Store the metrics of runs that share a window, without damaged runs.
+    """Store the metrics of a measurement unit, without damaged runs.
 
     The metrics are valid until the runs or the options change.
 
-    ``scratch`` contains the runs that have not been moved to their destination yet.
+    ``scratch`` contains the runs that have not yet been moved to their destination.
     """
     key, folder = _unit_key(unit, scratch), measured_units(Path(unit.root))
     if key is not None and not measured.damaged:
@@ -165,7 +165,7 @@ def keep_unit(unit: MeasureUnit, measured: MeasuredUnit, scratch: Path | None = 
 
 
 def read_unit(unit: MeasureUnit) -> pa.Table | None:
-    """Read the stored metrics of runs that share a window. Return None if none are stored, or if the runs have changed."""
+    """Read the stored metrics of a measurement unit. Return None if none are stored, or if the runs have changed."""
     key = _unit_key(unit)
     found = None if key is None else read_unit_file(measured_units(Path(unit.root)), key)
     return found if found is not None and found.schema.equals(MEASURED_SCHEMA) else None
@@ -180,16 +180,16 @@ def discard_units(root: Path, units: Sequence[MeasureUnit]) -> None:
 
 
 def find_lost_units(root: Path, inventory: Inventory, options: MetricsOptions) -> list[str]:
-    """Return the experiments whose metrics are missing and cannot be measured again, because not all of their rows were kept."""
+    """Return the experiments whose metrics are lost and cannot be measured again, because not all rows were kept."""
     units = plan_measuring(root, inventory, options)
     lost = (name for unit in units if read_unit(unit) is None for name in unit.experiments)
     return [name for name in lost if any(run.rows_kept != "all" for run in inventory.experiments[name].runs)]
 
 
 def _unit_key(unit: MeasureUnit, scratch: Path | None = None) -> str | None:
-    """Return a hash of the options and results of a measurement unit, which names its file; None if a run has no results.
+    """Return a hash of the options and results of a measurement unit for its file name, or None if a run has no results.
 
-    For a run whose rows were not all kept, the hash covers the checksum of its summary. Earlier versions recorded the checksum of
+    For a run whose rows were not all kept, the hash covers the checksum of the summary. Earlier versions recorded the checksum of
     all rows.
     """
     runs: list[tuple[Any, ...]] = []
@@ -219,7 +219,7 @@ def _list_runs(unit: MeasureUnit, name: str, damaged: Mapping[tuple[str, int], s
 
 
 def make_tables(rows: pa.Table, inventory: Inventory, options: MetricsOptions) -> Metrics:
-    """Create the tables from rows of metrics, which may be in any order."""
+    """Create the tables from rows of metrics, which can be in any order."""
     rows = complete_rows(rows).sort_by([(name, "ascending") for name, _ in KEYS]).combine_chunks()
     axis = find_load_axis(inventory, options.load)
     found = axis if isinstance(axis, LoadAxis) else None
@@ -244,10 +244,10 @@ def complete_rows(rows: pa.Table) -> pa.Table:
 def measure_locally(
     experiment: Experiment, runs: ExperimentRuns, options: MetricsOptions, window: Window | None = None
 ) -> tuple[Metrics, Inventory]:
-    """Measure runs of one configuration in this process. The files may be in any directory.
+    """Measure the runs of one configuration in this process. The files can be in any directory.
 
     Raises:
-        PipelineError: If a run cannot be used, or if warm-up and cool-down leave nothing of it.
+        PipelineError: If a run cannot be used, or if warm-up and cool-down exclude the whole run.
     """
     inventory = Inventory({runs.name: experiment})
     check_options(inventory, options)

@@ -41,7 +41,7 @@ _REASONS = (
 
 
 class _Finished(NamedTuple):
-    """Rows as the kernel writes them: words of ``run_state.ROW``, the tables that each transaction wrote, and class names."""
+    """Rows that the kernel wrote: words of ``run_state.ROW``, the tables that each transaction wrote, and class names."""
 
     words: run_state.Ints
     tables: run_state.Ints
@@ -72,7 +72,7 @@ _COMPUTED: Mapping[str, Callable[[_Finished], pa.Array]] = {
     "table_snapshots": lambda done: _plain(_state(done, "table_snapshots")),
     "tables_written": lambda done: _lists(done("written"), done.tables),
 }
-"""Functions that compute the columns that are not fields of the kernel's rows."""
+"""Functions that compute the columns that are not fields of the rows of the kernel."""
 
 
 def to_batch(words: run_state.Ints, tables: run_state.Ints, class_names: Sequence[str]) -> pa.RecordBatch:
@@ -114,7 +114,7 @@ def _plain(values: npt.NDArray[np.generic]) -> pa.Array:
 
 
 def _named(codes: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Array:
-    """Return the names that belong to codes. The name of a negative code is null."""
+    """Return the name of each code. The name of a negative code is null."""
     first, last = int(codes.min()), int(codes.max())
     if first == last:  # the common case of most columns
         return pa.nulls(len(codes), pa.string()) if first < 0 else pa.repeat(pa.scalar(names[first], pa.string()), len(codes))
@@ -128,7 +128,7 @@ def _lists(lengths: npt.NDArray[np.int64], values: run_state.Ints) -> pa.Array:
 
 
 _EVENTS_AT_ONCE = 1_000_000
-"""Maximum number of events in one call of the kernel. Between calls, the engine reports progress and handles Ctrl-C."""
+"""Maximum number of events per kernel call. Between calls, the engine reports progress and handles Ctrl-C."""
 
 
 class CompiledEngine:
