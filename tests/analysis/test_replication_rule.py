@@ -33,6 +33,17 @@ def test_a_narrow_pilot_is_enough() -> None:
     assert (found.seeds, found.wide) == (8, ())
 
 
+def test_the_first_seeds_are_enough_only_if_every_interval_is_clearly_narrow() -> None:
+    found = add_seeds(alternate(0.25), Precision(0.01))
+    assert (found.seeds, found.wide) == (4, ())
+    assert [width.is_clearly_narrow for spread in (0.25, 0.3) for width in alternate(spread)(4)] == [True, False]
+    assert count_seeds([], 4, 100) == count_seeds([Width("a", 0.5, 1.0)], 4, 100) == 4
+    for wide in (Width("b", 0.51, 1.0), Width("success", 0.04, 0.03, fixed=0.03), Width("bound", None, 0.0)):
+        assert count_seeds([Width("a", 0.1, 1.0), wide], 4, 100) == 8
+    assert count_seeds([Width("a", 0.8, 1.0)], 4, 6) == 6
+    assert count_seeds([Width("a", 0.8, 1.0)], 4, 4) == 4
+
+
 def test_seeds_follow_from_the_variance() -> None:
     """By hand: the smallest n with t(n - 1) s / sqrt(n) <= 1, where s is the standard deviation of the pilot."""
     for spread, seeds in ((1.0, 8), (2.0, 21), (4.0, 73)):
@@ -103,7 +114,7 @@ def test_widths_are_those_of_the_estimates_over_runs() -> None:
     assert (first.name, second.half_width) == ("throughput_per_s(ingest)", None)
 
 
-@pytest.mark.parametrize("value", [0.3, 0.6, 1.2])
+@pytest.mark.parametrize("value", [0.3, 0.6, 1.2, 2.5])
 def test_intervals_hold_when_the_rule_determines_the_number_of_seeds(value: float) -> None:
     held = []
     for study in range(1500):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from endive.config import ConfigError
-from endive.config.study import MOST_SEEDS, PILOT_SEEDS, Precision, parse_precision
+from endive.config.study import FIRST_SEEDS, MOST_SEEDS, Precision, parse_precision
 from endive.config.sweep_file import Sweep
 from tests.pipeline.sweeps import write_sweep
 
@@ -37,9 +37,9 @@ def test_width_is_relative_to_the_mean_and_in_points_for_shares() -> None:
     assert precision.width_of(0.97, is_share=True) == pytest.approx(0.02)
 
 
-def test_a_pilot_has_no_more_seeds_than_allowed() -> None:
-    assert Precision(0.01).pilot_seeds == PILOT_SEEDS
-    assert Precision(0.01, most_seeds=5).pilot_seeds == 5
+def test_the_first_seeds_are_no_more_than_allowed() -> None:
+    assert Precision(0.01).first_seeds == FIRST_SEEDS
+    assert Precision(0.01, most_seeds=3).first_seeds == 3
 
 
 def study(folder: Path, about: str = "", quick: str = "") -> Path:
@@ -49,7 +49,7 @@ def study(folder: Path, about: str = "", quick: str = "") -> Path:
 def test_a_sweep_has_the_precision_of_the_command_line_of_quick_or_of_the_file(tmp_path: Path) -> None:
     path = study(tmp_path, 'precision = "2%"\nmax_seeds = 20', 'precision = "5%"')
     assert Sweep(path).precision == Precision(0.02, most_seeds=20)
-    assert Sweep(path).seeds == tuple(range(PILOT_SEEDS))
+    assert Sweep(path).seeds == tuple(range(FIRST_SEEDS))
     assert Sweep(path, quick=True).precision == Precision(0.05, most_seeds=20)
     assert Sweep(path, precision="1pp", max_seeds=30).precision == Precision(0.01, True, 30)
     assert (Sweep(path, seeds="2").precision, Sweep(path, seeds="2").seeds) == (None, (0, 1))

@@ -51,7 +51,7 @@ def test_points_get_the_seeds_that_they_need_and_the_bytes_of_given_seeds(spark:
     path, root, given = write(tmp_path, 'precision = "4%"'), tmp_path / "precise", tmp_path / "given"
     found = answer("sweep", path, "-o", root, "--for", "throughput")
     few, many = sorted(found["seeds"].values())
-    assert (few, found["reached"], found["fewest_seeds"], found["most_seeds"]) == (8, True, 8, many)
+    assert (few, found["reached"], found["fewest_seeds"], found["most_seeds"]) == (4, True, 4, many)
     assert 12 <= many <= 40
     assert found["runs"] == found["done"] == few + many
     for rates, seeds in (("[300]", few), ("[30]", many)):
@@ -78,6 +78,10 @@ def test_a_second_sweep_runs_nothing_and_a_tighter_one_adds_seeds(tmp_path: Path
     assert run_here(path, tmp_path / "fresh", precision="4%") == tighter
 
 
+def test_the_first_seeds_suffice_if_intervals_are_at_most_half_as_wide_as_requested(tmp_path: Path) -> None:
+    assert run_here(write(tmp_path, 'precision = "10%"'), tmp_path / "out") == [8, 4]
+
+
 def test_the_number_of_seeds_is_bounded_and_the_precision_is_printed(tmp_path: Path) -> None:
     path, root = write(tmp_path, 'precision = "1%"\nmax_seeds = 10', "[30]"), tmp_path / "out"
     assert run_here(path, root) == [10]
@@ -96,9 +100,9 @@ def test_the_number_of_seeds_follows_from_the_estimates_of_the_tables_but_writes
     _, reached = plan_more_seeds(fail_to_start, plan, root, (Subject("throughput_per_s", "rare"),))
     assert not (root / METRICS_FOLDER / METRICS_STATE).exists()
     ((width,),) = (each.widths for each in reached.values())
-    tables = current_tables(root, fail_to_start).tables
-    assert 0 in [row["transactions"] for row in tables["runs"].to_pylist() if row["workload_class"] == "rare"]
-    (row,) = (row for row in tables["experiments"].to_pylist() if (row["workload_class"], row["operation_type"]) == ("rare", "all"))
+    found = current_tables(root, fail_to_start).tables
+    assert 0 in [row["transactions"] for row in found["runs"].to_pylist() if row["workload_class"] == "rare"]
+    (row,) = (row for row in found["experiments"].to_pylist() if (row["workload_class"], row["operation_type"]) == ("rare", "all"))
     assert width.mean == pytest.approx(row["throughput_per_s"], rel=1e-12)
     assert width.half_width == pytest.approx(row["throughput_per_s_hw"], rel=1e-12)
 
@@ -130,11 +134,11 @@ def test_sweeps_without_all_rows_have_the_same_metrics(tmp_path: Path, rows: str
     assert whole.equals(some)
 
 
-def test_a_dry_run_with_a_precision_shows_the_pilot(tmp_path: Path) -> None:
+def test_a_dry_run_with_a_precision_shows_the_first_runs(tmp_path: Path) -> None:
     path = write(tmp_path, 'precision = "2%"')
     result = CliRunner().invoke(app, ["sweep", str(path), "-o", str(tmp_path / "out"), "--dry-run"])
     assert "points with intervals wider than 2% get up to 100 seeds" in " ".join(result.output.split())
-    assert answer("sweep", path, "--dry-run", "-o", tmp_path / "out")["runs"] == 16
+    assert answer("sweep", path, "--dry-run", "-o", tmp_path / "out")["runs"] == 8
 
 
 @pytest.mark.parametrize(

@@ -232,7 +232,7 @@ def _show_plan(output: Output, plan: SweepPlan, work: Work) -> None:
         "remaining",
         None
         if plan.precision is None
-        else f"These are pilot runs; points with intervals wider than {plan.precision} get up to "
+        else f"These are the first runs; points with intervals wider than {plan.precision} get up to "
         f"{plan.precision.most_seeds} seeds.",
         f"estimate: {work.effort.transactions:,.0f} transactions, {work.effort.cpu_seconds:,.0f} s of CPU time, "
         f"{work.effort.disk_bytes / 2**20:,.0f} MiB on disk",

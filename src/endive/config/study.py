@@ -228,6 +228,8 @@ def check_frontier(tree: Tree, source: str, *, quick: bool = False) -> tuple[Tre
     return (file.base, file.quick.over(file.frontier), file.quick.set) if quick else (file.base, file.frontier, {})
 
 
+FIRST_SEEDS = 4
+"""Number of seeds to start with. They suffice only if the intervals are at most half as wide as requested."""
 PILOT_SEEDS = 8
 """Number of seeds of a pilot. With fewer seeds, more studies would end early because of intervals that are narrow by chance."""
 MOST_SEEDS = 100
@@ -255,9 +257,9 @@ class Precision:
         return f"{100.0 * self.value:.6g}{'pp' if self.shares_only else '%'}"
 
     @property
-    def pilot_seeds(self) -> int:
+    def first_seeds(self) -> int:
         """Number of seeds to start with."""
-        return min(PILOT_SEEDS, self.most_seeds)
+        return min(FIRST_SEEDS, self.most_seeds)
 
     def width_of(self, mean: float, *, is_share: bool) -> float:
         """Return the requested half width of the interval for a metric with this mean."""

@@ -216,8 +216,8 @@ class Sweep:
         self.precision = self._choose_precision(seeds, precision, max_seeds)
         """Precision that determines the number of seeds; None if seeds are set."""
         chosen = next((each for each in (seeds, self._quick.seeds, self._file.sweep.seeds) if each is not None), DEFAULT_SEEDS)
-        self.seeds = parse_seeds(chosen) if self.precision is None else tuple(range(self.precision.pilot_seeds))
-        """Seeds of each configuration; if a precision is set, the seeds of the pilot."""
+        self.seeds = parse_seeds(chosen) if self.precision is None else tuple(range(self.precision.first_seeds))
+        """Seeds of each configuration; if a precision is set, the first seeds."""
         self._overrides = dict(overrides or {})
         self._axes = {
             key: [self._overrides.pop(key)] if key in self._overrides else axis

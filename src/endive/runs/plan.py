@@ -60,10 +60,10 @@ class SweepPlan:
     Attributes:
         name: Label of the experiments.
         points: Points of the sweep.
-        seeds: Seeds of each point; if a precision is set, the seeds of the pilot.
+        seeds: Seeds of each point; if a precision is set, the first seeds.
         rows: Rows to keep.
         precision: Precision that determines the number of seeds; None if the seeds are set.
-        counts: Number of seeds of points that need more than the pilot, by experiment hash.
+        counts: Number of seeds of points that need more, by experiment hash.
     """
 
     name: str
