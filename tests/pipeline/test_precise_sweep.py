@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from endive.analysis.conditions import Subject
+from endive.analysis.warmup import Window, given_window
 from endive.config.sweep_file import Sweep
 from endive.main import app
 from endive.pipeline.jobs import LocalThreads
@@ -18,6 +20,10 @@ from endive.pipeline.metrics import current_tables
 from endive.pipeline.sweep import plan_more_seeds, run_sweep
 from endive.runs.layout import METRICS_FOLDER, METRICS_STATE, METRICS_TABLES
 from endive.runs.plan import plan_sweep, read_studies, remaining_work
+from endive.runs.stored import take_inventory
+from endive.studies import measure, tables
+from endive.studies.measure import MetricsOptions, RunFile, measure_file
+from endive.studies.tables import measure_unit, plan_measuring
 from tests.pipeline.sweeps import digests, write_sweep
 from tests.pipeline.test_one_pass import fail_to_start
 
@@ -80,6 +86,30 @@ def test_a_second_sweep_runs_nothing_and_a_tighter_one_adds_seeds(tmp_path: Path
 
 def test_the_first_seeds_suffice_if_intervals_are_at_most_half_as_wide_as_requested(tmp_path: Path) -> None:
     assert run_here(write(tmp_path, 'precision = "10%"'), tmp_path / "out") == [8, 4]
+
+
+def test_metrics_of_earlier_jobs_are_reused_only_in_the_same_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, root = plan_sweep(Sweep(write(tmp_path, 'seeds = "0-3"', "[30]"))), tmp_path / "out"
+    run_sweep(LocalThreads(1), remaining_work(plan, root), root)
+    measured: list[int] = []
+
+    def count(experiment: str, run: RunFile, window: Window) -> list[dict[str, Any]]:
+        measured.append(run.seed)
+        return measure_file(experiment, run, window)
+
+    monkeypatch.setattr(measure, "measure_file", count)
+    for seeds, new in ((6, [4, 5]), (7, [6])):
+        more = replace(plan, seeds=tuple(range(seeds)))
+        run_sweep(LocalThreads(1), remaining_work(more, root), root)
+        assert measured == new
+        measured.clear()
+    (unit,) = plan_measuring(root, take_inventory(root), MetricsOptions())
+    known = replace(unit, measured=unit.experiments)
+    assert measure_unit(known).rows.num_rows == measure_unit(unit).rows.num_rows
+    assert measured == list(range(7))
+    monkeypatch.setattr(tables, "choose_window", lambda *_: given_window(5_000.0, 100.0))
+    assert set(measure_unit(known).rows.column("warmup_ms").to_pylist()) == {100.0}
+    assert measured == 2 * list(range(7))
 
 
 def test_the_number_of_seeds_is_bounded_and_the_precision_is_printed(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ All state is on disk. A run is finished when its results exist and match their c
 started again. Tasks write results to files, so rows never pass through Spark. A run that fails is reported with its error, and the
 other runs of its task continue.
 
-A sweep with a precision first runs the pilot of all points, and then the points that need more seeds. After each job,
+A sweep with a precision first runs a few seeds of all points, and then the points that need more seeds. After each job,
 ``plan_more_seeds`` measures the points as ``endive metrics`` does. Scenarios at one point are compared seed by seed, so they get
 the same number of seeds.
 """
@@ -176,7 +176,9 @@ def group_runs(work: Work, root: Path, cores: int) -> list[RunGroup]:
         seeds = {name: experiments[name].seeds for name in names}
         durations = {name: experiments[name].duration_ms for name in names}
         is_open = all(options.problem_with(duration_ms) is None for duration_ms in durations.values())
-        unit = MeasureUnit(str(root.resolve()), seeds, durations, options if is_open else MetricsOptions())
+        todo = {(run.point.directory(root).name, run.seed) for run in own}
+        measured = {name: tuple(seed for seed in of_name if (name, seed) not in todo) for name, of_name in seeds.items()}
+        unit = MeasureUnit(str(root.resolve()), seeds, durations, options if is_open else MetricsOptions(), measured)
         group = RunGroup(tuple(own), unit if is_open or work.rows != "all" else None)
         is_whole = group.cpu_seconds <= limit
         groups += [group] if own and is_whole else [RunGroup((run,)) for run in own]

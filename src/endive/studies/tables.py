@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from endive.analysis.run_curves import distributions_table, over_time_table
+from endive.analysis.run_curves import OVER_TIME, distributions_table, over_time_table
 from endive.analysis.run_metrics import empty_metrics, window_columns, window_of
 from endive.analysis.warmup import Window
 from endive.output_files import check_inside, discard
@@ -35,6 +35,7 @@ from endive.studies.measure import (
     MetricsOptions,
     RunFile,
     UnusableRunError,
+    choose_window,
     measure_experiments,
     metrics_version,
     stored_load_pattern,
@@ -68,12 +69,14 @@ class MeasureUnit:
         experiments: Seeds of each experiment, by name.
         durations_ms: Duration of the runs of each experiment, by name.
         options: Options of measuring.
+        measured: Seeds of each experiment that may have stored metrics, which are reused if the window is still the same.
     """
 
     root: str
     experiments: Mapping[str, tuple[int, ...]]
     durations_ms: Mapping[str, float]
     options: MetricsOptions
+    measured: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -143,12 +146,41 @@ def measure_unit(unit: MeasureUnit, *, is_checked: bool = False) -> MeasuredUnit
     while True:
         runs = [each for each in (_list_runs(unit, name, damaged) for name in unit.experiments) if each.runs]
         try:
-            rows = list(measure_experiments(runs, unit.options)) if runs else []
+            rows = _measure_runs(unit, runs, reuse=not damaged) if runs else MEASURED_SCHEMA.empty_table()
         except UnusableRunError as error:
             damaged[error.experiment, error.seed] = str(error)
             continue
         left_out = tuple((name, seed, message) for (name, seed), message in sorted(damaged.items()))
-        return MeasuredUnit(pa.RecordBatch.from_pylist(rows, schema=MEASURED_SCHEMA), left_out)
+        return MeasuredUnit(pa.RecordBatch.from_struct_array(rows.to_struct_array().combine_chunks()), left_out)
+
+
+def _measure_runs(unit: MeasureUnit, runs: Sequence[ExperimentRuns], *, reuse: bool) -> pa.Table:
+    """Return the metrics of runs in their common window. Reuses the stored metrics of earlier runs in the same window."""
+    window = choose_window(runs, unit.options)
+    known = _read_measured(unit, window) if reuse else None
+    if known is not None:
+        runs = [
+            replace(each, runs=tuple(run for run in each.runs if run.seed not in unit.measured.get(each.name, ()))) for each in runs
+        ]
+    new = pa.Table.from_pylist(list(measure_experiments(runs, unit.options, window)), schema=MEASURED_SCHEMA)
+    return new if known is None else pa.concat_tables([known, new])
+
+
+def _read_measured(unit: MeasureUnit, window: Window) -> pa.Table | None:
+    """Return the stored metrics of the runs that were measured earlier. Return None if there are none, or of another window."""
+    names = [name for name, seeds in unit.measured.items() if seeds]
+    if not names:
+        return None
+    earlier = MeasureUnit(
+        unit.root, {name: unit.measured[name] for name in names}, {name: unit.durations_ms[name] for name in names}, unit.options
+    )
+    rows = read_unit(earlier)
+    if rows is None or rows.num_rows == 0:
+        return None
+    first = rows.slice(0, 1).to_pylist()[0]
+    columns = window_columns(window)
+    is_same = {name: first[name] for name in columns} == columns and len(first[OVER_TIME[0]]) == window.time_bins
+    return rows if is_same else None
 
 
 def keep_unit(unit: MeasureUnit, measured: MeasuredUnit, scratch: Path | None = None) -> None:
