@@ -129,9 +129,7 @@ class _Searcher:
         return self._measure(point.load, min(more, self._search.max_seeds))
 
     def _bracket(self) -> Bound:
-        """Double the load until the mean of a few seeds meets the condition; if the first load meets it, halve the load until it
-        fails.
-        """
+        """Double the load until the mean of a few seeds meets the condition, or halve it until the mean does not."""
         search = self._search
         few = min(search.seeds, BRACKET_SEEDS)
         up = self._measure(search.start, few).verdict != "holds"

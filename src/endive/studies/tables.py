@@ -48,7 +48,7 @@ class Metrics:
 
     Attributes:
         axis: Load axis, or None.
-        remark: Reason why there is no table of saturation; empty if there is one.
+        remark: Reason why the table of saturation is empty; an empty text if it is not.
     """
 
     runs: pa.Table
