@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import Row, cpu_seconds
-from endive.cache_directory import CACHE_VARIABLE
 from endive.config import Document, build_simulation_config
 from endive.config.errors import ConfigError
 from endive.config.load import check_document
@@ -30,7 +29,7 @@ _FLOOR_S = 0.02
 """CPU time below which all times count as equal, because sweeps and limits are not planned by milliseconds."""
 _REPEATED_S = 1.0
 """CPU time up to which a run is measured twice."""
-_LEAST_S, _MOST_S = 0.03, 10.0
+_LEAST_S, _MOST_S = 0.03, 3.0
 """Range of the estimated CPU time of runs. Durations are changed to reach a random time in this range."""
 _MOST_CHANGE = 1_000.0
 """Maximum factor of the change of a duration."""
@@ -50,7 +49,6 @@ def measure_estimates(shorter: float) -> Row:
         load_kernel(features_of(build_simulation_config(document, seed_override=0)))
         rows.append(_measure(*_change_duration(tree, document, math.exp(rng.uniform(math.log(_LEAST_S), math.log(_MOST_S))))))
     errors = np.array([_error(row["cpu_s"], row["estimated_cpu_s"]) for row in rows])
-    reference = np.array([_error(row["cpu_s"], row["estimated_on_reference_s"]) for row in rows])
     costliest = sorted(rows, key=lambda row: -row["us_per_event"])
     return {
         "case": f"{len(rows)} random configurations",
@@ -59,8 +57,6 @@ def measure_estimates(shorter: float) -> Row:
         "within_3": float(np.mean(errors <= 3.0)),
         "median_error": float(np.median(errors)),
         "largest_error": float(errors.max()),
-        "within_3_without_kernel": float(np.mean(reference <= 3.0)),
-        "largest_error_without_kernel": float(reference.max()),
         "mean_estimation_s": float(np.mean([row["estimation_s"] for row in rows])),
         "us_per_event": costliest[0]["us_per_event"],
         "costliest": costliest[:5],
@@ -83,7 +79,7 @@ def _change_duration(tree: Tree, document: Document, cpu_s: float) -> tuple[Tree
 
 
 def _measure(tree: Tree, document: Document) -> Row:
-    """Measure a run, the estimate from pilot runs of its kernel, and the estimate before its kernel is compiled."""
+    """Measure a run and its estimate."""
     estimation_s, effort = cpu_seconds(partial(estimate_effort, document))
     with tempfile.TemporaryDirectory(prefix="endive-estimates-") as folder:
         cpu_s, finished = cpu_seconds(partial(run_experiment, document, root=Path(folder, "1"), seed=1))
@@ -96,24 +92,10 @@ def _measure(tree: Tree, document: Document) -> Row:
         "estimated_transactions": effort.transactions,
         "cpu_s": cpu_s,
         "estimated_cpu_s": effort.cpu_seconds,
-        "estimated_on_reference_s": _estimate_without_kernel(document),
         "estimation_s": estimation_s,
         "ratio": cpu_s / effort.cpu_seconds,
         "us_per_event": cpu_s / max(total["event_count"], 10_000) * 1e6,
     }
-
-
-def _estimate_without_kernel(document: Document) -> float:
-    """Return the estimated CPU time if the cache contains no kernel."""
-    cache = os.environ.get(CACHE_VARIABLE)
-    with tempfile.TemporaryDirectory(prefix="endive-estimates-") as folder:
-        os.environ[CACHE_VARIABLE] = folder
-        try:
-            return estimate_effort(document, compiles=False).cpu_seconds
-        finally:
-            os.environ.pop(CACHE_VARIABLE)
-            if cache is not None:
-                os.environ[CACHE_VARIABLE] = cache
 
 
 def _random_tree(rng: np.random.RandomState) -> Tree:

@@ -71,6 +71,12 @@ CASES: dict[str, dict[str, Any]] = {
         "catalog": {"type": "append"},
         "workload": {"writers": {"rate": 4.0, **APPENDS}},
     },
+    "a log slightly past saturation": {
+        "simulation": {"duration_ms": 10_000_000, "seed": 1},
+        "storage": {"provider": "azure", "profile": "2025-06"},
+        "catalog": {"type": "append"},
+        "workload": {"writers": {"rate": 0.9, **APPENDS}},
+    },
     "a log that conflicts fill": {
         "simulation": {"duration_ms": 120_000, "seed": 1},
         "storage": {"provider": "s3x", "profile": "2025-06"},

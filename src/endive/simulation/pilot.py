@@ -69,6 +69,7 @@ class Pilot:
         duration_ms: Simulated duration.
         by_class: Number of transactions by workload class.
         units: Work of the engine, as the number of steps that would take about the same time.
+        refusals: Number of rejected appends, which are part of the work.
         setup_s: CPU seconds to set up the engine.
         cpu_s: CPU seconds of the engine after its setup.
     """
@@ -76,6 +77,7 @@ class Pilot:
     duration_ms: float
     by_class: Counter[str] = field(default_factory=Counter)
     units: float = 0.0
+    refusals: float = 0.0
     setup_s: float = 0.0
     cpu_s: float = 0.0
 
@@ -136,11 +138,20 @@ def steady_after_ms(config: SimulationConfig) -> float:
 
 
 def growth(pilots: list[Pilot]) -> float:
-    """Return the exponent with which the rate of work grows over time, from the last two pilot runs; 0 for a constant rate."""
+    """Return the exponent with which the rate of work grows over time, from the last two pilot runs; 0 for a constant rate.
+
+    In an overloaded log, rejected appends grow from the start, although they may be a small part of the work at first. The exponent
+    is then that of the rejected appends.
+    """
     first, last = pilots[-2:]
-    early = max(first.units, 1.0) / first.duration_ms
-    late = max(last.units - first.units, 1.0) / (last.duration_ms - first.duration_ms)
-    return math.log(late / early) / math.log(1.0 + last.duration_ms / first.duration_ms)
+    times = first.duration_ms, last.duration_ms
+    return max(_growth(*times, first.units, last.units), _growth(*times, first.refusals, last.refusals))
+
+
+def _growth(first_ms: float, last_ms: float, first: float, last: float) -> float:
+    """Return the exponent with which the rate of a quantity grows, from its sums until ``first_ms`` and ``last_ms``."""
+    early, late = max(first, 1.0) / first_ms, max(last - first, 1.0) / (last_ms - first_ms)
+    return math.log(late / early) / math.log(1.0 + last_ms / first_ms)
 
 
 def _run_pilot(config: SimulationConfig, duration_ms: float, on: PilotEngine) -> Pilot:
@@ -152,7 +163,8 @@ def _run_pilot(config: SimulationConfig, duration_ms: float, on: PilotEngine) ->
     ready = time.thread_time()
     counters = engine.run().counts
     pilot.setup_s, pilot.cpu_s = ready - began, time.thread_time() - ready
-    pilot.units += sum(counters[name] for name in _REFUSALS) + _TRANSACTION_UNITS * pilot.by_class.total()
+    pilot.refusals = float(sum(counters[name] for name in _REFUSALS))
+    pilot.units += pilot.refusals + _TRANSACTION_UNITS * pilot.by_class.total()
     classes = {cls.name: cls for cls in config.workload.config.workload_classes}
     pilot.units += sum(count * selection_units(config, classes[name]) for name, count in pilot.by_class.items())
     return pilot
