@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from endive.simulation import RESULT_SCHEMA, SimulationConfig
 from endive.simulation.compiled.engine import CompiledEngine
@@ -35,6 +36,7 @@ class Timed:
     cpu_s: float
     setup_cpu_s: float
     rows: int
+    events: int = 0
 
     @property
     def per_s(self) -> float:
@@ -43,13 +45,15 @@ class Timed:
 
 
 class RowCounter:
-    """Sink that only counts rows."""
+    """Sink that only counts rows and events."""
 
     def __init__(self) -> None:
         self.rows = 0
+        self.events = 0
 
     def __call__(self, batch: pa.RecordBatch) -> None:
         self.rows += batch.num_rows
+        self.events += pc.sum(batch.column("event_count")).as_py()
 
 
 def cpu_seconds(work: Callable[[], T]) -> tuple[float, T]:
@@ -64,7 +68,7 @@ def timed_run(engine: Engine, config: SimulationConfig) -> Timed:
     counter = RowCounter()
     setup_s, ready = cpu_seconds(lambda: engine(config, counter))
     cpu_s, _ = cpu_seconds(ready.run)
-    return Timed(cpu_s, setup_s, counter.rows)
+    return Timed(cpu_s, setup_s, counter.rows, counter.events)
 
 
 def steady_run(engine: Engine, config: SimulationConfig) -> Timed:

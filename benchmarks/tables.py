@@ -14,8 +14,8 @@ from benchmarks.measure import Row
 _MARKS = {True: "[green]yes[/]", False: "[red]no[/]", None: ""}
 _COLUMNS: dict[str, tuple[str, ...]] = {
     "engines": ("case", "transactions", "reference_txn_per_s", "compiled_txn_per_s", "ratio", "ns_per_draw", "peak_mib"),
-    "growth": ("case", "transactions", "us_per_txn", "relative", "bar_us", "cpu_s", "estimated_cpu_s"),
-    "estimates": ("case", "within_3", "median_error", "largest_error", "us_per_event"),
+    "growth": ("case", "transactions", "us_per_txn", "us_per_event", "relative", "bar_us", "cpu_s", "estimated_cpu_s"),
+    "estimates": ("case", "within_3", "median_error", "largest_error", "mean_estimation_s", "us_per_event"),
     "one_pass": ("case", "cpu_s", "ratio", "measure_again_cpu_s", "duckdb_cpu_s", "disk_mib", "largest_worker_mib"),
     "precision": ("case", "points", "runs", "precise_cpu_s", "fixed_seeds", "fixed_cpu_s", "ratio", "file_cpu_s", "file_widest"),
     "memory": ("case", "transactions", "peak_mib", "peak_rss_mib", "cpu_s"),
