@@ -41,13 +41,12 @@ def measure_estimates(shorter: float) -> Row:
     rng = np.random.RandomState(_SEED)
     rows: list[Row] = []
     while len(rows) < CONFIGURATIONS / shorter:
-        tree = _random_tree(rng)
+        tree, cpu_s = _random_tree(rng), math.exp(rng.uniform(math.log(_LEAST_S), math.log(_MOST_S)))
         try:
-            document = check_document(tree, "random")
+            document = _change_duration(tree, cpu_s)
         except ConfigError:
             continue
-        load_kernel(features_of(build_simulation_config(document, seed_override=0)))
-        rows.append(_measure(*_change_duration(tree, document, math.exp(rng.uniform(math.log(_LEAST_S), math.log(_MOST_S))))))
+        rows.append(_measure(tree, document))
     errors = np.array([_error(row["cpu_s"], row["estimated_cpu_s"]) for row in rows])
     costliest = sorted(rows, key=lambda row: -row["us_per_event"])
     return {
@@ -71,11 +70,17 @@ def _error(measured_s: float, estimated_s: float) -> float:
     return max(ratio, 1.0 / ratio)
 
 
-def _change_duration(tree: Tree, document: Document, cpu_s: float) -> tuple[Tree, Document]:
-    """Change the duration of a configuration so that a run takes about ``cpu_s``."""
+def _change_duration(tree: Tree, cpu_s: float) -> Document:
+    """Change the duration of a configuration so that a run takes about ``cpu_s``. Compile its kernel first.
+
+    Raises:
+        ConfigError: If the configuration is not valid.
+    """
+    document = check_document(tree, "random")
+    load_kernel(features_of(build_simulation_config(document, seed_override=0)))
     change = min(max(cpu_s / estimate_effort(document).cpu_seconds, 1.0 / _MOST_CHANGE), _MOST_CHANGE)
     tree["simulation"]["duration_ms"] *= change
-    return tree, check_document(tree, "random")
+    return check_document(tree, "random")
 
 
 def _measure(tree: Tree, document: Document) -> Row:
