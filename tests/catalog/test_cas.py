@@ -34,6 +34,13 @@ def cas_catalog(num_tables: int = 1, *, linearization: float = 1.0, table_groups
 # -- what is installed ------------------------------------------------------------------------------------------------------------
 
 
+def test_initial_tables_with_equal_partition_counts_share_their_versions() -> None:
+    first, other, second = CASCatalog(fixed_provider(), 3, (4, 2, 4)).tables
+    assert first.partition_versions == (0, 0, 0, 0)
+    assert first.partition_versions is second.partition_versions
+    assert other.partition_versions == (0, 0)
+
+
 @pytest.mark.parametrize("expected_seq", [0, 1, 3, 4])
 def test_a_failure_changes_nothing(expected_seq: int) -> None:
     catalog = cas_catalog(2)

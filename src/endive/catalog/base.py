@@ -153,7 +153,8 @@ class CatalogState:
         self, partitions_per_table: Sequence[int], table_groups: Sequence[int], initial_files: Sequence[TableFiles] = ()
     ) -> None:
         files: Sequence[TableFiles | None] = initial_files or (None,) * len(partitions_per_table)
-        self.tables = tuple(TableMetadata(i, 0, n, (0,) * n, files[i]) for i, n in enumerate(partitions_per_table))
+        versions = {n: (0,) * n for n in set(partitions_per_table)}  # shared, because the number of all partitions may be large
+        self.tables = tuple(TableMetadata(i, 0, n, versions[n], files[i]) for i, n in enumerate(partitions_per_table))
         self.table_groups = tuple(table_groups)
         self.groups = [Group() for _ in range(max(self.table_groups) + 1)]
         self.counters = CatalogCounters()
