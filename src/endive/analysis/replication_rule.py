@@ -1,7 +1,7 @@
 """Determine the number of seeds for a requested precision.
 
-The first seeds suffice if all intervals are at most half as wide as requested. Otherwise, a pilot estimates the variance of each
-metric, as in Stein's two-stage procedure. The variance determines how many seeds reduce the 95% interval to the requested half
+The first few seeds suffice if all intervals are at most half as wide as requested. Otherwise, a pilot estimates the variance of
+each metric, as in Stein's two-stage procedure. The variance determines how many seeds reduce the 95% interval to the requested half
 width. If the interval from all these seeds is still too wide, because the pilot underestimated the variance, the rule is applied
 again to all seeds. Intervals are computed as in a study with a fixed number of seeds: Student's t or Wilson's interval from all
 seeds.
@@ -54,7 +54,7 @@ class Width:
 
     @property
     def is_clearly_narrow(self) -> bool:
-        """True if the interval is at most half as wide as requested, so that it is hardly narrow by chance."""
+        """True if the interval is at most half as wide as requested, so that it is unlikely to be narrow by chance."""
         return self.half_width is not None and self.half_width - self.fixed <= (self.wanted - self.fixed) / 2.0
 
     @property
@@ -107,8 +107,8 @@ def measure_widths(select: Callable[[str, str], Sequence[Row]], subjects: Sequen
 def count_seeds(widths: Sequence[Width], seeds: int, most: int) -> int:
     """Return the number of seeds with which all intervals are expected to be as narrow as requested.
 
-    The result is at most ``most``. It is ``seeds`` if the intervals are already narrow or more seeds do not help. With fewer seeds
-    than a pilot, all intervals must be clearly narrow; otherwise, the result is the size of the pilot.
+    The result is at most ``most``. It is ``seeds`` if the intervals are already narrow or more seeds do not help. If ``seeds`` is
+    below the size of a pilot, it suffices only if all intervals are clearly narrow; otherwise, the result is the size of the pilot.
     """
     if seeds < PILOT_SEEDS:
         is_decided = all(width.is_clearly_narrow for width in widths)
@@ -117,9 +117,10 @@ def count_seeds(widths: Sequence[Width], seeds: int, most: int) -> int:
 
 
 def predict_seeds(widths: Sequence[Width], seeds: int, most: int) -> int:
-    """Return the smallest number of seeds, from ``seeds`` to ``most``, with which no interval that more seeds improve is too wide.
+    """Return the smallest number of seeds that makes all intervals narrow, except those that more seeds do not improve.
 
-    The half width is assumed to decrease with the number of seeds like that of a Student's t interval with constant variance.
+    The result is between ``seeds`` and ``most``. The half width is assumed to decrease with the number of seeds like that of a
+    Student's t interval with constant variance.
     """
     wide = [width for width in widths if not width.is_narrow and width.is_improvable]
     return max((_count_for(width, seeds, most) for width in wide), default=seeds)
@@ -155,7 +156,7 @@ def add_seeds(measure: Callable[[int], Sequence[Width]], precision: Precision, f
     Args:
         measure: Function that returns the widths of all intervals for a number of seeds.
         precision: Requested precision.
-        first: Initial number of seeds; by default, that of the precision.
+        first: Initial number of seeds; by default, ``precision.first_seeds``.
     """
     seeds = first or precision.first_seeds
     widths = tuple(measure(seeds))

@@ -229,7 +229,7 @@ def check_frontier(tree: Tree, source: str, *, quick: bool = False) -> tuple[Tre
 
 
 FIRST_SEEDS = 4
-"""Number of seeds to start with. They suffice only if the intervals are at most half as wide as requested."""
+"""Initial number of seeds. It suffices only if the intervals are at most half as wide as requested."""
 PILOT_SEEDS = 8
 """Number of seeds of a pilot. With fewer seeds, more studies would end early because of intervals that are narrow by chance."""
 MOST_SEEDS = 100

@@ -8,7 +8,7 @@ All state is on disk. A run is finished when its results exist and match their c
 started again. Tasks write results to files, so rows never pass through Spark. A run that fails is reported with its error, and the
 other runs of its task continue.
 
-A sweep with a precision first runs a few seeds of all points, and then the points that need more seeds. After each job,
+A sweep with a precision first runs a few seeds of all points, and then more seeds at the points that need them. After each job,
 ``plan_more_seeds`` measures the points as ``endive metrics`` does. Scenarios at one point are compared seed by seed, so they get
 the same number of seeds.
 """

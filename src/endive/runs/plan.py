@@ -63,7 +63,7 @@ class SweepPlan:
         seeds: Seeds of each point; if a precision is set, the first seeds.
         rows: Rows to keep.
         precision: Precision that determines the number of seeds; None if the seeds are set.
-        counts: Number of seeds of points that need more, by experiment hash.
+        counts: Number of seeds of points that need more than ``seeds``, by experiment hash.
     """
 
     name: str

@@ -48,7 +48,7 @@ class Metrics:
 
     Attributes:
         axis: Load axis, or None.
-        remark: Reason why the table of saturation is empty; an empty text if it is not.
+        remark: Reason why there is no load axis, so that the table of saturation is empty; None if there is one.
     """
 
     runs: pa.Table
@@ -68,8 +68,8 @@ class MeasureUnit:
         root: Directory of the experiments.
         experiments: Seeds of each experiment, by name.
         durations_ms: Duration of the runs of each experiment, by name.
-        options: Options of measuring.
-        measured: Seeds of each experiment that may have stored metrics, which are reused if the window is still the same.
+        options: Options of the measurement.
+        measured: Seeds of each experiment that may have stored metrics. These are reused if the window has not changed.
     """
 
     root: str
@@ -155,7 +155,7 @@ def measure_unit(unit: MeasureUnit, *, is_checked: bool = False) -> MeasuredUnit
 
 
 def _measure_runs(unit: MeasureUnit, runs: Sequence[ExperimentRuns], *, reuse: bool) -> pa.Table:
-    """Return the metrics of runs in their common window. Reuses the stored metrics of earlier runs in the same window."""
+    """Return the metrics of runs in their common window. Stored metrics of earlier runs in the same window are reused."""
     window = choose_window(runs, unit.options)
     known = _read_measured(unit, window) if reuse else None
     if known is not None:
@@ -167,7 +167,7 @@ def _measure_runs(unit: MeasureUnit, runs: Sequence[ExperimentRuns], *, reuse: b
 
 
 def _read_measured(unit: MeasureUnit, window: Window) -> pa.Table | None:
-    """Return the stored metrics of the runs that were measured earlier. Return None if there are none, or of another window."""
+    """Return the stored metrics of runs that were measured earlier, or None if there are none for this window."""
     names = [name for name, seeds in unit.measured.items() if seeds]
     if not names:
         return None
