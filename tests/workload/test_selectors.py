@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from endive.arithmetic.costs import written_count
 from endive.randomness import Stream, run_key
 from endive.workload import (
     PartitionSelector,
@@ -19,7 +20,7 @@ from endive.workload import (
     ZipfPartitionSelector,
     ZipfTableSelector,
 )
-from endive.workload.classes import written_count, zipf_cumulative
+from endive.workload.classes import zipf_cumulative
 
 Selector = TableSelector | PartitionSelector
 UNIFORM: list[type[UniformTableSelector] | type[UniformPartitionSelector]] = [UniformTableSelector, UniformPartitionSelector]

@@ -48,6 +48,11 @@ def whole_count(value: float, low: int, high: int) -> int:
     return min(max(count, low), high)
 
 
+def written_count(n: int, write_fraction: float) -> int:
+    """Return the number of items that a transaction writes if it selects ``n`` items: the rounded fraction, but at least 1."""
+    return max(1, int(n * write_fraction + 0.5))
+
+
 def fractional_count(mean: float, u: float) -> int:
     """Return ``mean``, randomly rounded up or down to a whole number.
 

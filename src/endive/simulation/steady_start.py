@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from endive.arithmetic.costs import written_count
 from endive.arithmetic.draws import derive
 from endive.arithmetic.manifests import ALL_MANIFESTS, NO_SNAPSHOT, merged_size
 from endive.catalog import AppendCatalog, ServiceCatalog, StoredCatalog
@@ -24,7 +25,7 @@ from endive.table.files import TableFiles
 from endive.table.operations import Traits
 from endive.transaction import ReadOnlyTransaction, RewriteFilesTransaction, Transaction
 from endive.workload import WorkloadClass, ZipfCount, mean_ms
-from endive.workload.classes import WeightedSelector, written_count, zipf_cumulative
+from endive.workload.classes import WeightedSelector, zipf_cumulative
 
 
 @dataclass(frozen=True)

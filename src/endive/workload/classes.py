@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
-from endive.arithmetic.costs import insert_pick, pick
+from endive.arithmetic.costs import insert_pick, pick, written_count
 from endive.arithmetic.draws import derive
 from endive.randomness import Purpose, RandomSource, Stream, run_key
 from endive.storage import LatencyDistribution
@@ -136,11 +136,6 @@ class WeightedSelector:
             insert_pick(cumulative, chosen, before, number, item)
             picks.append(item)
         return picks
-
-
-def written_count(n: int, write_fraction: float) -> int:
-    """Return the number of items that a transaction writes if it selects ``n`` items: the rounded fraction, but at least 1."""
-    return max(1, int(n * write_fraction + 0.5))
 
 
 class ZipfTableSelector(WeightedSelector, TableSelector):

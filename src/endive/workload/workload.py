@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from endive.arithmetic.backoff import state_after_commit_ms
-from endive.arithmetic.costs import fractional_count, pick
+from endive.arithmetic.costs import fractional_count, pick, written_count
 from endive.arithmetic.draws import MASK, derive
 from endive.catalog.snapshots import TableHandles
 from endive.randomness import Purpose, RandomSource, TransactionStreams, class_key, transaction_streams
@@ -39,7 +39,6 @@ from endive.workload.classes import (
     WeightedSelector,
     WorkloadClass,
     ZipfCount,
-    written_count,
     zipf_cumulative,
 )
 

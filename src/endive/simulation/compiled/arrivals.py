@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from endive.arithmetic.backoff import AIMD, state_after_commit_ms
-from endive.arithmetic.costs import fractional_count, insert_pick, pick, scheduled_delay_ms
+from endive.arithmetic.costs import fractional_count, insert_pick, pick, scheduled_delay_ms, written_count
 from endive.arithmetic.draws import derive, keyed_uniform
 from endive.randomness import Purpose
 from endive.simulation.compiled import run_state
@@ -108,10 +108,16 @@ def begin_job(source: Any) -> None:
     source.due = 0
 
 
+@inlined
+def _is_busy(source: Any, limit: int) -> bool:
+    """Return whether a periodic writer has a job, or may not start one before the committer has committed its file batches."""
+    return source.running or source.delivered or 0 < limit <= source.uncommitted  # type: ignore[no-any-return]
+
+
 @jit
 def misses_slot(run: Any, source: Any, limit: int) -> bool:
     """Return whether a periodic writer misses its scheduled time because it is busy."""
-    if source.running or source.delivered or 0 < limit <= source.uncommitted:
+    if _is_busy(source, limit):
         source.late = 1
         if not source.running or run.now_ms < source.job_end_ms:
             run.slots_missed += 1
@@ -123,8 +129,7 @@ def misses_slot(run: Any, source: Any, limit: int) -> bool:
 def start_late(run: Any, source_id: int, limit: int) -> None:
     """Start a periodic writer that missed a scheduled time, if it is free now."""
     source = source_at(run, source_id)
-    blocked = source.running or source.delivered or 0 < limit <= source.uncommitted
-    if source.late and not source.due and not blocked and run.now_ms < source.end_ms:
+    if source.late and not source.due and not _is_busy(source, limit) and run.now_ms < source.end_ms:
         source.due = 1
         push(run, run.now_ms, arrival(run.num_sources + source_id))
 
@@ -147,9 +152,7 @@ def submit(run: Any, txn: Any, slot: int, source: Any, cls: Any) -> None:
     if txn.operation == run_state.READ_ONLY:
         txn.written = 0
         txn.tracks_partitions = 0
-    elif txn.tracks_partitions:
-        pass
-    elif cls.partitions_per_txn >= 0.0:
+    elif not txn.tracks_partitions and cls.partitions_per_txn >= 0.0:
         txn.tracks_partitions = 1
         _choose_partitions(run, txn, slot, cls)
     if HAS_CLIENTS and cls.keeps_handles:
@@ -300,11 +303,6 @@ def _operation(cls: Any, key: int) -> int:
     return last
 
 
-@inlined
-def _written_count(n: int, write_fraction: float) -> int:
-    return max(1, int(n * write_fraction + 0.5))
-
-
 @jit
 def _choose_tables(run: Any, txn: Any, slot: int, cls: Any) -> None:
     """Select the tables of a transaction: one table of the class, and other tables of the same table group.
@@ -327,7 +325,7 @@ def _choose_tables(run: Any, txn: Any, slot: int, cls: Any) -> None:
     elif run.num_groups == 1 or run.spans_groups:
         n = min(count, candidates)
         _pick_items(run, cls.table_weights, n, candidates, txn.key, _TABLES, draws)
-        txn.written = _written_count(n, cls.table_write_fraction)
+        txn.written = written_count(n, cls.table_write_fraction)
         txn.read = n
         for i in range(n):
             touched_at(run, slot, i).table = candidate_at(run, cls.first_candidate + _picked_item(run, i)).value
@@ -353,7 +351,7 @@ def _choose_in_group(run: Any, txn: Any, slot: int, cls: Any, count: int, draws:
     n = min(count - 1, n_others)
     if n > 0:
         _pick_items(run, cls.table_weights, n, n_others, txn.key, _TABLES, draws + 1)
-        txn.written = _written_count(1 + n, cls.table_write_fraction)
+        txn.written = written_count(1 + n, cls.table_write_fraction)
         txn.read = 1 + n
         for i in range(n):
             other = start + _picked_item(run, i)
@@ -422,7 +420,7 @@ def _choose_partitions(run: Any, txn: Any, slot: int, cls: Any) -> None:
         n = min(count, end - first)
         _pick_items(run, cls.partition_weights, n, end - first, txn.key, _PARTITIONS, draws)
         draws += n
-        mine.partitions = _written_count(n, cls.partition_write_fraction)
+        mine.partitions = written_count(n, cls.partition_write_fraction)
         _keep_sorted(run, slot, t, first, n, mine.partitions)
 
 

@@ -52,6 +52,7 @@ from endive.simulation.compiled.requests import (
     lose_attempt,
     request_read,
     restarts_after_conflict,
+    start_committing,
     succeed,
 )
 from endive.simulation.compiled.streams import storage_uniform, two_values
@@ -182,15 +183,9 @@ def start_from_handle(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _begin_attempts(run: Any, txn: Any, slot: int, cls: Any) -> None:
-    """Start the first attempt after the job. A read-only transaction ends here."""
-    if txn.operation == run_state.READ_ONLY:
-        txn.status = run_state.COMMITTED
-        await_event(run, txn, slot, run_state.DONE, 0.0)
+    """Start the first attempt after the job."""
+    if not start_committing(run, txn, slot):
         return
-    txn.status = run_state.COMMITTING
-    txn.commit_started_ms = txn.now_ms
-    if txn.entered_ms < 0.0:
-        txn.entered_ms = txn.now_ms
     txn.attempt = 0
     txn.append_due = 1
     if HAS_FILES and cls.refreshes_first:

@@ -102,6 +102,19 @@ def access_step(run: Any, txn: Any, component: int, latency_ms: float) -> bool:
 
 
 @jit
+def send_requests(run: Any, txn: Any, component: int, requests: int, latency_ms: float, can_fail: bool) -> bool:
+    """Wait for concurrent requests to the object store, which the SDK resends after errors.
+
+    ``can_fail`` is True if the operation ends when a request fails permanently.
+    """
+    if HAS_FAILURES:
+        latency_ms += resends_ms(txn, class_at(run, txn.cls).request_error, requests, latency_ms)
+        if can_fail and fails_for_good(run, txn, component, requests, latency_ms):
+            return False
+    return access_step(run, txn, component, latency_ms)
+
+
+@jit
 def fails_for_good(run: Any, txn: Any, component: int, requests: int, latency_ms: float) -> bool:
     """Return whether one of several requests fails permanently. If so, the kernel ends the transaction after the latency."""
     if not any_fails(txn, class_at(run, txn.cls).fatal_error, requests):
@@ -116,11 +129,7 @@ def access(run: Any, txn: Any, cls: Any, kind: int, count: int, component: int) 
     """Access ``count`` files in batches of ``max_parallel``. The latency of a batch is that of its slowest access."""
     if count == 1:
         alone = value(run, cls.access[kind], storage_uniform(txn))
-        if HAS_FAILURES:
-            alone += resends_ms(txn, cls.request_error, 1, alone)
-            if fails_for_good(run, txn, component, 1, alone):
-                return False
-        if not access_step(run, txn, component, alone):
+        if not send_requests(run, txn, component, 1, alone, True):
             return False
         txn.counts[kind] += 1
         return True
@@ -136,11 +145,7 @@ def run_batches(run: Any, txn: Any, cls: Any, kind: int, count: int, component: 
     while count > 0:
         batch = min(count, parallel)
         latency = sized_latency(run, cls.access[kind], first, largest_storage_uniform(txn, batch))
-        if HAS_FAILURES:
-            latency += resends_ms(txn, cls.request_error, batch, latency)
-            if kind != FILE_DELETE and fails_for_good(run, txn, component, batch, latency):
-                return False
-        if not access_step(run, txn, component, latency):
+        if not send_requests(run, txn, component, batch, latency, kind != FILE_DELETE):
             return False
         txn.counts[kind] += batch
         count -= batch

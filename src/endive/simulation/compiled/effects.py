@@ -35,7 +35,12 @@ from endive.simulation.compiled.table_state import append_record, compact, insta
 def _answer(run: Any, txn: Any, success: bool) -> bool:
     """Wait for the response after the linearization point. Return whether the response arrives before the end of the run."""
     latency = txn.success_ms if success else failed_answer_ms(txn.effect_ms, txn.failure_ms)
-    rest = latency - txn.effect_ms
+    return _end_round_trip(run, txn, latency - txn.effect_ms)
+
+
+@jit
+def _end_round_trip(run: Any, txn: Any, rest: float) -> bool:
+    """Wait for a response until ``rest`` ms after the linearization point. Return whether the run continues."""
     txn.elapsed_ms += txn.effect_ms
     txn.round_trips += 1
     if rest > 0.0:
@@ -130,14 +135,8 @@ def _append_effect(run: Any, txn: Any, slot: int) -> None:
 @inlined
 def _end_discovery(run: Any, txn: Any, slot: int) -> None:
     """Continue after the catalog read from which the client learns whether its record in the log was applied."""
-    rest = rest_of_read(run, txn)
     effect_at = txn.now_ms
-    txn.elapsed_ms += txn.effect_ms
-    txn.round_trips += 1
-    if rest > 0.0:
-        txn.now_ms += rest
-        txn.elapsed_ms += rest
-    if txn.now_ms < run.end_ms:
+    if _end_round_trip(run, txn, rest_of_read(run, txn)):
         take_answer(run, txn, slot, txn.applied == 1, effect_at)
 
 

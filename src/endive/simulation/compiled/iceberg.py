@@ -24,8 +24,8 @@ from endive.arithmetic.manifests import (
     metadata_size,
     without_own,
 )
-from endive.simulation.compiled.client_steps import NOT_SIZED, access_step, fails_for_good, run_batches, sized_latency
-from endive.simulation.compiled.features import HAS_FAILURES, jit
+from endive.simulation.compiled.client_steps import NOT_SIZED, run_batches, send_requests, sized_latency
+from endive.simulation.compiled.features import jit
 from endive.simulation.compiled.memory import class_at, table_at, touched_at, traits_at
 from endive.simulation.compiled.run_state import (
     CONFLICT_IO,
@@ -41,7 +41,7 @@ from endive.simulation.compiled.run_state import (
     PER_ATTEMPT_IO,
     UNUSED,
 )
-from endive.simulation.compiled.streams import conflict_uniform, resends_ms, storage_uniform
+from endive.simulation.compiled.streams import conflict_uniform, storage_uniform
 from endive.simulation.compiled.table_state import base_table, is_head_listed, review, snapshots_kept_by
 
 CUT_OFF, PREPARED, REAL_CONFLICT, EXPIRED = range(4)
@@ -377,12 +377,7 @@ def _together(run: Any, txn: Any, bytes_read: int) -> bool:
     """Write the new manifest and read the manifest list concurrently."""
     read = _latency(run, txn, LIST_READ, bytes_read)
     write = _latency(run, txn, FILE_WRITE, run.manifest_bytes)
-    slower = max(read, write)
-    if HAS_FAILURES:
-        slower += resends_ms(txn, class_at(run, txn.cls).request_error, 2, slower)
-        if fails_for_good(run, txn, PER_ATTEMPT_IO, 2, slower):
-            return False
-    if not access_step(run, txn, PER_ATTEMPT_IO, slower):
+    if not send_requests(run, txn, PER_ATTEMPT_IO, 2, max(read, write), True):
         return False
     txn.counts[LIST_READ] += 1
     txn.counts[FILE_WRITE] += 1

@@ -21,10 +21,9 @@ from endive.simulation.compiled.protocol_steps import (
     REQUESTS,
     component_of,
     count_requests,
-    end_step,
     enter_phase,
     latency_of,
-    loses_after,
+    loses_at,
     run_steps,
 )
 from endive.simulation.compiled.requests import (
@@ -34,6 +33,7 @@ from endive.simulation.compiled.requests import (
     lose_attempt,
     request_read,
     restarts_after_conflict,
+    start_committing,
     succeed,
 )
 from endive.simulation.compiled.streams import resends_ms
@@ -91,8 +91,8 @@ def _end_request(run: Any, txn: Any, slot: int) -> None:
 @jit
 def _finish_step(run: Any, txn: Any, slot: int) -> None:
     """Continue after a step that ended with an event."""
-    lost = loses_after(run, txn)
-    end_step(txn)
+    lost = loses_at(txn, step_at(run, txn.place))
+    txn.place += 1
     if lost:
         lose_attempt(run, txn, slot)
     else:
@@ -198,14 +198,8 @@ def _begin_attempts(run: Any, txn: Any, slot: int) -> bool:
     """Run the job, and start the first attempt."""
     if not step(run, txn, run_state.RUNTIME, txn.runtime_ms):
         return False
-    if txn.operation == run_state.READ_ONLY:
-        txn.status = run_state.COMMITTED
-        await_event(run, txn, slot, run_state.DONE, 0.0)
+    if not start_committing(run, txn, slot):
         return False
-    txn.status = run_state.COMMITTING
-    txn.commit_started_ms = txn.now_ms
-    if txn.entered_ms < 0.0:
-        txn.entered_ms = txn.now_ms
     txn.start_seq = txn.seq
     enter_phase(run, txn, run_state.ATTEMPT)
     return True

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from endive.arithmetic.costs import entries_since_checkpoint, step_count, step_size
-from endive.simulation.compiled.client_steps import access_step, fails_for_good, sized_latency
-from endive.simulation.compiled.features import HAS_FAILURES, jit
+from endive.simulation.compiled.client_steps import send_requests, sized_latency
+from endive.simulation.compiled.features import jit
 from endive.simulation.compiled.iceberg import first_parameter
 from endive.simulation.compiled.memory import class_at, step_at
 from endive.simulation.compiled.run_state import (
@@ -25,7 +25,7 @@ from endive.simulation.compiled.run_state import (
     NUM_COUNTS,
     PER_ATTEMPT_IO,
 )
-from endive.simulation.compiled.streams import largest_storage_uniform, resends_ms
+from endive.simulation.compiled.streams import largest_storage_uniform
 
 ENDED, CUT, LOSES, DISCOVERS, REQUESTS, PUBLISHES = range(6)
 """Reasons for stopping a phase.
@@ -110,33 +110,16 @@ def run_steps(run: Any, txn: Any) -> int:
             return CUT
         if step.publishes:
             return PUBLISHES
-        if _loses(txn, step):
+        if loses_at(txn, step):
             return LOSES
         txn.place += 1
     return ENDED
 
 
 @jit
-def end_step(txn: Any) -> None:
-    """Advance to the next step after an event."""
-    txn.place += 1
-
-
-@jit
-def _loses(txn: Any, step: Any) -> bool:
+def loses_at(txn: Any, step: Any) -> bool:
+    """Return whether the attempt fails after a step that checks the version."""
     return step.checks and txn.phase == ATTEMPT and txn.seq != txn.phase_seq  # type: ignore[no-any-return]
-
-
-@jit
-def loses_after(run: Any, txn: Any) -> bool:
-    """Return whether the attempt fails after the step that ended with an event."""
-    return _loses(txn, step_at(run, txn.place))
-
-
-@jit
-def run_object_steps(run: Any, txn: Any) -> bool:
-    """Run a phase that accesses only the object store. Return whether the phase ended before the end of the run."""
-    return run_steps(run, txn) == ENDED
 
 
 @jit
@@ -145,11 +128,7 @@ def _run_requests(run: Any, txn: Any, step: Any, requests: int, parallel: int) -
     while requests > 0:
         batch = min(requests, parallel)
         latency = latency_of(run, txn, step, batch)
-        if HAS_FAILURES:
-            latency += resends_ms(txn, class_at(run, txn.cls).request_error, batch, latency)
-            if step.counter != FILE_DELETE and fails_for_good(run, txn, component_of(txn.phase), batch, latency):
-                return False
-        if not access_step(run, txn, component_of(txn.phase), latency):
+        if not send_requests(run, txn, component_of(txn.phase), batch, latency, step.counter != FILE_DELETE):
             return False
         count_requests(txn, step, batch)
         requests -= batch
@@ -161,12 +140,7 @@ def _run_pair(run: Any, txn: Any, one: Any, other: Any) -> bool:
     """Send one request of each of two steps concurrently."""
     first = latency_of(run, txn, one, 1)
     second = latency_of(run, txn, other, 1)
-    slower = max(first, second)
-    if HAS_FAILURES:
-        slower += resends_ms(txn, class_at(run, txn.cls).request_error, 2, slower)
-        if fails_for_good(run, txn, component_of(txn.phase), 2, slower):
-            return False
-    if not access_step(run, txn, component_of(txn.phase), slower):
+    if not send_requests(run, txn, component_of(txn.phase), 2, max(first, second), True):
         return False
     count_requests(txn, one, 1)
     count_requests(txn, other, 1)

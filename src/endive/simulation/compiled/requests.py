@@ -50,7 +50,7 @@ from endive.simulation.compiled.memory import (
     write_requests,
     write_row,
 )
-from endive.simulation.compiled.protocol_steps import enter_phase, run_object_steps
+from endive.simulation.compiled.protocol_steps import ENDED, enter_phase, run_steps
 from endive.simulation.compiled.service import COMMITS, send
 from endive.simulation.compiled.streams import catalog_uniform, client_ms, fails, resends_ms, two_values, value
 
@@ -138,6 +138,20 @@ def _continue_job(run: Any, txn: Any, slot: int) -> bool:
     left_ms = txn.job_start_ms + txn.job_runtime_ms * txn.job_commit / cls.commits_per_job - txn.now_ms
     if step(run, txn, run_state.RUNTIME, max(0.0, left_ms)):
         await_event(run, txn, slot, run_state.NEXT_COMMIT, 0.0)
+    return True
+
+
+@jit
+def start_committing(run: Any, txn: Any, slot: int) -> bool:
+    """Start the attempts of a transaction after its job. Return False for a read-only transaction, which ends here."""
+    if txn.operation == run_state.READ_ONLY:
+        txn.status = run_state.COMMITTED
+        await_event(run, txn, slot, run_state.DONE, 0.0)
+        return False
+    txn.status = run_state.COMMITTING
+    txn.commit_started_ms = txn.now_ms
+    if txn.entered_ms < 0.0:
+        txn.entered_ms = txn.now_ms
     return True
 
 
@@ -437,7 +451,7 @@ def delete_leftovers(run: Any, txn: Any, slot: int) -> bool:
     """Delete the files of an operation that ends without a commit. Return whether the deletes end before the end of the run."""
     if HAS_PROTOCOL:
         enter_phase(run, txn, run_state.AFTER_ABORT)
-        return run_object_steps(run, txn)
+        return run_steps(run, txn) == ENDED
     if HAS_ICEBERG and class_at(run, txn.cls).commit_path == run_state.ICEBERG:
         return delete_all(run, txn, slot)
     if HAS_PYICEBERG and class_at(run, txn.cls).commit_path == run_state.PYICEBERG:
