@@ -6,7 +6,7 @@ A step is recorded when it ends, so the account is correct at any time.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from endive.arithmetic.costs import any_error_probability, orphaned_files, sdk_resend_wait_ms
@@ -151,6 +151,14 @@ class Account:
             if self.trace is not None:
                 self._emit("io", access.counter, batch, slowest)
 
+    def _send_together(self, slowest_ms: float, accesses: Sequence[types.FileAccess], component: str) -> Steps:
+        """Send requests to the object store concurrently, one for each access. The slowest request takes ``slowest_ms``."""
+        slowest_ms = yield from self._with_errors(slowest_ms, len(accesses), component)
+        yield from self._wait(slowest_ms + self._client_ms(), component, "io_together")
+        for access in accesses:
+            self.counts[access.counter] += 1
+            self._emit("io", access.counter)
+
     def _client_ms(self) -> float:
         """Return the client CPU time of one request, in ms."""
         time = self.policy.client_time
@@ -168,6 +176,18 @@ class Account:
     def _fails(self, probability: float) -> bool:
         """Return whether a failure with this probability occurs. A probability of 0 draws no random number."""
         return probability > 0.0 and self.streams.stream(Purpose.FAILURE).random_sample() < probability
+
+    def _with_errors(self, latency_ms: float, requests: int, component: str) -> Generator[Step, None, float]:
+        """Return the latency of requests with the time that failed requests add, in ms.
+
+        Raises:
+            RequestFailedError: If one of the requests fails permanently, after the latency.
+        """
+        failures = self.policy.failures
+        if failures is not None:
+            latency_ms += self._resends_ms(failures.request_error, requests, latency_ms)
+            yield from self._fatal_error(requests, latency_ms, component)
+        return latency_ms
 
     def _fatal_error(self, requests: int, latency_ms: float, component: str) -> Steps:
         """Wait for the latency and raise RequestFailedError, if one of the requests fails permanently."""

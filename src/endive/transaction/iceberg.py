@@ -367,11 +367,4 @@ class PyIcebergLifecycle(IcebergLifecycle):
         """Write the new manifest and read the manifest list concurrently."""
         read = self.storage.slowest_read_ms(types.LIST_READ.kind, files.list_size, 1)
         write = self.storage.slowest_write_ms(types.FILE_WRITE.kind, files.model.manifest_bytes, 1)
-        slower, failures = max(read, write), self.policy.failures
-        if failures is not None:
-            slower += self._resends_ms(failures.request_error, 2, slower)
-            yield from self._fatal_error(2, slower, types.PER_ATTEMPT_IO)
-        yield from self._wait(slower + self._client_ms(), types.PER_ATTEMPT_IO, "io_together")
-        for access in (types.LIST_READ, types.FILE_WRITE):
-            self.counts[access.counter] += 1
-            self._emit("io", access.counter)
+        yield from self._send_together(max(read, write), (types.LIST_READ, types.FILE_WRITE), types.PER_ATTEMPT_IO)

@@ -318,14 +318,8 @@ class ProtocolLifecycle(Lifecycle):
 
     def _run_pair(self, one: ProtocolStep, other: ProtocolStep, component: str) -> Steps:
         """Send one request of each of two steps concurrently."""
-        slower, failures = max(self._latency_ms(one), self._latency_ms(other)), self.policy.failures
-        if failures is not None:
-            slower += self._resends_ms(failures.request_error, 2, slower)
-            yield from self._fatal_error(2, slower, component)
-        yield from self._wait(slower + self._client_ms(), component, "io_together")
-        for step in (one, other):
-            self.counts[access_of(step).counter] += 1
-            self._emit("io", access_of(step).counter)
+        slower_ms = max(self._latency_ms(one), self._latency_ms(other))
+        yield from self._send_together(slower_ms, (access_of(one), access_of(other)), component)
 
     def _discover(self, step: ProtocolStep, component: str) -> Steps:
         """Send the request from whose response the client learns the current version."""
@@ -333,13 +327,11 @@ class ProtocolLifecycle(Lifecycle):
             self._show((yield from self._request_catalog()))
             return
         try:
-            latency, failures = self._latency_ms(step), self.policy.failures
+            latency = self._latency_ms(step)
         except RequestFailedError as error:
             yield from self._wait(error.latency_ms, component, "io_failed")
             raise
-        if failures is not None:
-            latency += self._resends_ms(failures.request_error, 1, latency)
-            yield from self._fatal_error(1, latency, component)
+        latency = yield from self._with_errors(latency, 1, component)
         effect = moment_of_effect_ms(latency, self.policy.linearization)
         yield effect
         self.now_ms += effect
