@@ -17,7 +17,6 @@ from endive.analysis.conditions import find_metric, parse_question
 from endive.analysis.halving import Plan
 from endive.analysis.replication_rule import Reached, is_share
 from endive.analysis.replication_rule import choose_subjects as choose_precise
-from endive.analysis.run_metrics import RATES
 from endive.config.components import allow_code as permit_code
 from endive.config.components import code_is_allowed
 from endive.config.errors import ConfigError, Problem
@@ -239,7 +238,7 @@ def compare(
     """
     chosen = _select_sides(configs)
     wanted = None if seeds is None else parse_seeds(_seeds_value(seeds))
-    names = [find_metric(name, RATES, "metrics") for name in metrics]
+    names = [find_metric(name, "metrics") for name in metrics]
     options = MetricsOptions(warmup_ms, cooldown_ms)
     target = choose_precision(precision, seeds, max_seeds, "")
     text = question or chosen.question

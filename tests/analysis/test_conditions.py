@@ -19,7 +19,7 @@ from endive.config import ConfigError
 
 
 def parse(text: str, *, relative: bool = False) -> Condition:
-    return parse_condition(text, RATES, "--until", relative=relative)
+    return parse_condition(text, "--until", relative=relative)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_an_unknown_metric_lists_short_names_and_the_page_of_all_metrics() -> No
     with pytest.raises(
         ConfigError, match=r"unknown metric 'nonsense'; metrics include success, .*p99, .*\. See docs/explanation/"
     ) as error:
-        find_metric("nonsense", RATES, "--metric")
+        find_metric("nonsense", "--metric")
     assert all(metric in str(error.value) for metric in ALIASES)
 
 
@@ -148,10 +148,10 @@ def test_the_subject_names_what_is_measured() -> None:
     ],
 )
 def test_a_subject_is_a_metric_of_something(text: str, subject: Subject) -> None:
-    assert parse_subject(text, RATES, "--for") == subject
+    assert parse_subject(text, "--for") == subject
 
 
 @pytest.mark.parametrize("text", ["", "p99 > 2s", "p99()", "p99(a, b, c)"])
 def test_what_is_no_subject_is_reported_its_form(text: str) -> None:
     with pytest.raises(ConfigError, match=r"--for: .* is not a metric; expected METRIC"):
-        parse_subject(text, RATES, "--for")
+        parse_subject(text, "--for")

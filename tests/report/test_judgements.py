@@ -10,7 +10,6 @@ import pytest
 
 from endive.analysis.conditions import parse_condition
 from endive.analysis.estimates import Estimate
-from endive.analysis.run_metrics import RATES
 from endive.report.judgements import Judgement, describe_judgement, judge_estimate, write_junit
 
 JUNIT = {
@@ -24,7 +23,7 @@ JUNIT = {
 
 
 def judge(text: str, estimate: Estimate | None) -> Judgement:
-    return judge_estimate(parse_condition(text, RATES, "--fail-if", relative=True), estimate)
+    return judge_estimate(parse_condition(text, "--fail-if", relative=True), estimate)
 
 
 @pytest.mark.parametrize(

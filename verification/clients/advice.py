@@ -19,7 +19,6 @@ import numpy as np
 import endive
 from endive.analysis.conditions import find_metric
 from endive.analysis.metric import more_is_better
-from endive.analysis.run_metrics import RATES
 from endive.lab.open_lab import Lab, open_lab
 from verification.clients.contention import describe_service, lab_settings
 from verification.clients.jobs import TABLE, append_rows
@@ -90,7 +89,7 @@ def compare_advice(scenario: Scenario, seconds: float) -> dict[str, Any]:
     tuned = endive.tune(tree, f"{scenario.objective}({FLEET})", subject_to=scenario.condition or (), search=_NO_OTHERS, vary=keys)
     advice, final = tuned.best or {}, tuned.to_pandas()
     real = {name: run_fleet(apply(tree, settings), seconds) for name, settings in (("advice", advice), ("runner_up", {}))}
-    metric = find_metric(scenario.objective, RATES, scenario.name)
+    metric = find_metric(scenario.objective, scenario.name)
     first, second = (real[name][scenario.objective] for name in ("advice", "runner_up"))
     return {
         "scenario": scenario.name,

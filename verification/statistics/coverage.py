@@ -106,7 +106,7 @@ def _crossings(true: float, number: int, first: int) -> list[bool]:
 
 
 def _frontiers(true: float, search: Search, number: int, first: int) -> list[bool]:
-    condition = parse_condition(f"success_rate < {THRESHOLD:.0%}", ["success_rate"], "coverage")
+    condition = parse_condition(f"success_rate < {THRESHOLD:.0%}", "coverage")
     held = []
     for study in range(first, first + number):
         base = _FIRST_OF_FRONTIERS + 1_000 * study

@@ -10,7 +10,7 @@ import difflib
 import math
 import operator
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, cast
@@ -114,12 +114,11 @@ class Condition:
         return "holds" if all(ends) else "open" if any(ends) else "fails"
 
 
-def parse_condition(text: str, metrics: Sequence[str], source: str, *, relative: bool = False) -> Condition:
+def parse_condition(text: str, source: str, *, relative: bool = False) -> Condition:
     """Parse a condition.
 
     Args:
         text: Condition as entered by the user.
-        metrics: Names of the allowed metrics.
         source: Source of the text, for error messages.
         relative: Whether ``of A`` is allowed.
 
@@ -129,7 +128,7 @@ def parse_condition(text: str, metrics: Sequence[str], source: str, *, relative:
     found = _CONDITION.fullmatch(text)
     if found is None:
         raise ConfigError(source, [Problem("", f"{text!r} is not a condition; {FORM}")])
-    metric = find_metric(found["metric"], metrics, source)
+    metric = find_metric(found["metric"], source)
     if found["relative"] and not relative:
         raise ConfigError(source, [Problem("", f"{text!r}: there is no baseline A to compare with")])
     kind: Kind = "share" if found["relative"] else kind_of(metric)
@@ -150,7 +149,7 @@ def parse_condition(text: str, metrics: Sequence[str], source: str, *, relative:
     return Condition(text.strip(), metric, sign, value, found["group"] or ALL, found["operation"] or ALL, bool(found["relative"]))
 
 
-def parse_subject(text: str, metrics: Sequence[str], source: str) -> Subject:
+def parse_subject(text: str, source: str) -> Subject:
     """Parse a metric, optionally with a class or with a class and an operation.
 
     Raises:
@@ -160,7 +159,7 @@ def parse_subject(text: str, metrics: Sequence[str], source: str) -> Subject:
     if found is None:
         form = "METRIC[(CLASS[, OPERATION])], such as 'time_to_commit_p99(ingest)' or 'success'"
         raise ConfigError(source, [Problem("", f"{text!r} is not a metric; expected {form}")])
-    return Subject(find_metric(found["metric"], metrics, source), found["group"] or ALL, found["operation"] or ALL)
+    return Subject(find_metric(found["metric"], source), found["group"] or ALL, found["operation"] or ALL)
 
 
 def parse_question(text: str, classes: Collection[str], source: str) -> Subject:
@@ -169,19 +168,19 @@ def parse_question(text: str, classes: Collection[str], source: str) -> Subject:
     Raises:
         ConfigError: If the metric does not exist, or ``classes`` does not include the class; the error names ``source``.
     """
-    subject = parse_subject(text, RATES, source)
+    subject = parse_subject(text, source)
     if subject.workload_class not in (*classes, ALL):
         message = f"unknown class {subject.workload_class!r}; {nearest(subject.workload_class, classes)}"
         raise ConfigError(source, [Problem("", message, text)])
     return subject
 
 
-def find_metric(name: str, metrics: Sequence[str], source: str) -> str:
+def find_metric(name: str, source: str) -> str:
     """Return the full name of a metric. Raises ConfigError if no metric has this name."""
     for full in (ALIASES.get(name, name), *(name + ending for ending in _ENDINGS)):
-        if full in metrics:
+        if full in RATES:
             return full
-    short = [*ALIASES, *metrics, *(_without_ending(metric) for metric in metrics)]
+    short = [*ALIASES, *RATES, *(_without_ending(metric) for metric in RATES)]
     close = difflib.get_close_matches(name, short, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"metrics include success, throughput, {', '.join(ALIASES)}."
     raise ConfigError(source, [Problem("", f"unknown metric {name!r}; {hint} See docs/explanation/statistics.md for all metrics")])

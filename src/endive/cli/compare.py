@@ -20,7 +20,6 @@ from endive.cli.options import (
     check_junit,
     output_option,
     overrides_of,
-    precision_of,
 )
 from endive.cli.output import Output
 from endive.formatting import finite, format_count
@@ -79,15 +78,14 @@ def compare(
     """
     with command(json) as output:
         from endive.analysis.conditions import find_metric, parse_condition
-        from endive.analysis.run_metrics import RATES
-        from endive.config.study import parse_seeds
+        from endive.config.study import choose_precision, parse_seeds
         from endive.report.sides import find_question, make_sides, select_scenarios, select_sources
         from endive.report.verdicts import describe_precision
         from endive.studies.measure import MetricsOptions
 
-        conditions = [parse_condition(text, RATES, "--fail-if", relative=True) for text in fail_if]
+        conditions = [parse_condition(text, "--fail-if", relative=True) for text in fail_if]
         check_junit(junit, fail_if)
-        metrics = [find_metric(name, RATES, "--metric") for name in metric]
+        metrics = [find_metric(name, "--metric") for name in metric]
         if set_b and len(sources) != 2:
             refuse("--set-b", "needs exactly two sources")
         if quick and len(sources) != 1:
@@ -98,7 +96,7 @@ def compare(
         else:
             chosen = select_sources(sources, overrides, overrides_of(set_b))
         wanted = None if seeds is None else parse_seeds(seeds)
-        options, target = MetricsOptions(warmup, cooldown), precision_of(precision, seeds, max_seeds, ())
+        options, target = MetricsOptions(warmup, cooldown), choose_precision(precision, seeds, max_seeds, "--")
         text = question or chosen.question
         sides, reached = make_sides(chosen, wanted, target, metrics, text, options, out, output.note)
         if target is not None and reached is not None:

@@ -154,34 +154,22 @@ def prices_of(path: Path | None) -> Prices:
         refuse("--prices", str(error))
 
 
-def seed_count(seeds: str | None, minimum: int) -> int | None:
-    """Return the number of seeds of a search, which start at 0. Raises ConfigError."""
+def seed_count(seeds: str | None) -> int | None:
+    """Return the number of seeds of a search, at least 2, which start at 0. Raises ConfigError."""
     if seeds is None:
         return None
     from endive.config.study import parse_seeds
 
     parsed = parse_seeds(seeds)
-    if parsed[0] != 0 or len(parsed) < minimum:
-        refuse("--seeds", f"{seeds!r} is not a range from 0 of at least {minimum} seeds, such as {minimum} or 0-{minimum - 1}")
+    if parsed[0] != 0 or len(parsed) < 2:
+        refuse("--seeds", f"{seeds!r} is not a range from 0 of at least 2 seeds, such as 2 or 0-1")
     return len(parsed)
 
 
-def precision_of(precision: str | None, seeds: str | None, max_seeds: int | None, metrics: Sequence[str]) -> Precision | None:
-    """Return the requested precision; None if there is none. Raises ConfigError."""
-    from endive.config.study import choose_precision
-
-    if precision is None and metrics:
-        refuse("--for", "has no effect without --precision")
-    return choose_precision(precision, seeds, max_seeds, "--")
-
-
-def precise_subjects(
-    metrics: Sequence[str], others: Sequence[Subject], precision: Precision | None, source: str = "--for"
-) -> tuple[Subject, ...]:
+def precise_subjects(metrics: Sequence[str], others: Sequence[Subject], precision: Precision | None) -> tuple[Subject, ...]:
     """Return the metrics of ``--for``; by default the given metrics, or else success and p95. Raises ConfigError."""
     from endive.analysis.conditions import parse_subject
     from endive.analysis.replication_rule import choose_subjects
-    from endive.analysis.run_metrics import RATES
 
-    asked = [parse_subject(text, RATES, source) for text in metrics]
+    asked = [parse_subject(text, "--for") for text in metrics]
     return () if precision is None else choose_subjects(asked or others, precision, "--precision")

@@ -31,7 +31,6 @@ from endive.cli.options import (
     output_option,
     overrides_of,
     precise_subjects,
-    precision_of,
     prices_of,
 )
 from endive.cli.output import Output
@@ -108,8 +107,8 @@ def run(
     """
     with command(json) as output:
         from endive.analysis.conditions import parse_condition
-        from endive.analysis.run_metrics import RATES
         from endive.config.load import load_document
+        from endive.config.study import choose_precision
         from endive.output_files import check_writable, name_directory
         from endive.report.phrases import describe_compilation
         from endive.runs.execute import execute_run, place_run, prepare_run
@@ -119,9 +118,11 @@ def run(
         overrides = overrides_of(set_)
         if engine is not None:
             overrides["simulation.engine"] = engine
-        conditions = [parse_condition(text, RATES, "--fail-if") for text in fail_if]
+        conditions = [parse_condition(text, "--fail-if") for text in fail_if]
         check_junit(junit, fail_if)
-        target = precision_of(precision, seeds, max_seeds, for_)
+        target = choose_precision(precision, seeds, max_seeds, "--")
+        if for_ and target is None:
+            refuse("--for", "has no effect without --precision")
         if target is not None and seed is not None:
             refuse("--precision", "cannot be combined with --seed, because its seeds are 0, 1, ...")
         first, others = (0, ()) if target is not None else _split_seeds(seed, seeds, fail_if)

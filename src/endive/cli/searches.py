@@ -20,7 +20,6 @@ from endive.cli.options import (
     WarmupOption,
     output_option,
     overrides_of,
-    precision_of,
     seed_count,
 )
 from endive.cli.output import Output
@@ -93,7 +92,7 @@ def frontier(
             "until": until,
             "from": _given(from_),
             "to": _given(to),
-            "seeds": seed_count(seeds, 2),
+            "seeds": seed_count(seeds),
             "max_seeds": max_seeds,
             "precision": precision,
         }
@@ -234,13 +233,14 @@ def tune(
     with command(json) as output:
         from endive.analysis.halving import Plan
         from endive.analysis.replication_rule import is_share
+        from endive.config.study import choose_precision
         from endive.studies.measure import MetricsOptions
         from endive.studies.tuning import check_precision, read_tuning
 
         overrides = overrides_of(set_)
         count = candidates or (_QUICK_CANDIDATES if quick else _CANDIDATES)
-        final = seed_count(seeds, 2) or (_QUICK_SEEDS if quick else _SEEDS)
-        target = precision_of(precision, seeds, max_seeds, ())
+        final = seed_count(seeds) or (_QUICK_SEEDS if quick else _SEEDS)
+        target = choose_precision(precision, seeds, max_seeds, "--")
         question = read_tuning(config, for_, subject_to, vary, overrides, count, seed, search=search)
         check_precision(question, target, "--precision")
         rounds, shares = _QUICK_ROUNDS if quick else _ROUNDS, is_share(question.objective.metric)

@@ -13,7 +13,7 @@ from endive import __version__
 from endive.analysis.conditions import Condition, Subject, parse_condition
 from endive.analysis.estimates import CONFIDENCE, Estimate, estimate_metric
 from endive.analysis.load_search import Search
-from endive.analysis.run_metrics import ALL, RATES
+from endive.analysis.run_metrics import ALL
 from endive.config import ConfigError, Document, Problem
 from endive.config.errors import closest, nearest
 from endive.config.load import check_document, read_toml, value_at, with_override
@@ -100,7 +100,7 @@ def read_question(
             raise ConfigError(f"--{name}", [Problem("", f"is required; pass it, or set {name} under [frontier] in the file")])
     assert settings.vary is not None
     assert settings.until is not None
-    condition = parse_condition(settings.until, RATES, "--until")
+    condition = parse_condition(settings.until, "--until")
     with_override(tree, f"{path}: --vary", settings.vary, settings.lowest or 1.0)
     tree, value = _normalize_rate(tree, settings.vary, overrides)
     question = Question(

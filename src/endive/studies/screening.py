@@ -19,7 +19,6 @@ from endive.analysis import Floats
 from endive.analysis.conditions import Subject, parse_subject
 from endive.analysis.estimates import CONFIDENCE, estimate_metric
 from endive.analysis.halving import Dimension
-from endive.analysis.run_metrics import RATES
 from endive.config import ConfigError, Document, Problem
 from endive.config.load import read_toml, value_at
 from endive.config.values import plain_value
@@ -88,7 +87,7 @@ def read_screening(path: Path, goal: str, parameters: Sequence[str], overrides: 
     Raises:
         ConfigError: If the question is invalid, or there are no parameters.
     """
-    objective = parse_subject(goal, RATES, "--for")
+    objective = parse_subject(goal, "--for")
     tree = read_toml(path)
     document = VariedFile(str(path), tree, path.parent, overrides).make_document
     check_known("--for", objective, document({}))

@@ -17,7 +17,7 @@ from endive.analysis.halving import Cost, Dimension, Measured, design
 from endive.analysis.metric import more_is_better
 from endive.analysis.percentiles import PERCENTS, fewest
 from endive.analysis.replication_rule import choose_subjects
-from endive.analysis.run_metrics import ALL, RATES
+from endive.analysis.run_metrics import ALL
 from endive.analysis.warmup import Window, common_window
 from endive.config import ConfigError, Document, Problem, compute_experiment_hash
 from endive.config.errors import nearest
@@ -209,7 +209,7 @@ def read_tuning(
     Raises:
         ConfigError: If the question or the configuration of a candidate is invalid.
     """
-    objective = parse_subject(goal, RATES, "--for")
+    objective = parse_subject(goal, "--for")
     if more_is_better(objective.metric) is None:
         raise ConfigError(
             "--for",
@@ -221,7 +221,7 @@ def read_tuning(
                 )
             ],
         )
-    conditions = tuple(parse_condition(text, RATES, "--subject-to") for text in subject_to)
+    conditions = tuple(parse_condition(text, "--subject-to") for text in subject_to)
     tree = read_toml(path) if content is None else content
     today = check_document(tree, str(path), path.parent, overrides)
     asked: list[Condition | Subject] = [objective, *conditions]
