@@ -55,6 +55,9 @@ COMPACTION = 43.0
 
 ATTEMPT_IO = LIST_READ + FILE_WRITE + LIST_WRITE
 """Duration of writing the manifests of one attempt on one table."""
+RUNTIME = 100.0
+COMMIT_STARTS = CATALOG_READ + RUNTIME
+FIRST_FAILURE = COMMIT_STARTS + ATTEMPT_IO + FAILED_CAS
 
 NEVER_REAL = ProbabilisticConflictDetector(0.0)
 ALWAYS_REAL = ProbabilisticConflictDetector(1.0)
@@ -177,6 +180,11 @@ def seen_through(catalog: C, storage: StorageProvider, group: int = 0) -> C:
     view = catalog.bind(Stream(0), group)
     view.storage = storage
     return view
+
+
+def group_seq(catalog: StoredCatalog, group: int) -> int:
+    """Return the number of commits of one table group that took effect."""
+    return catalog.bind(None, group).observe(0.0).seq
 
 
 def commit_to(

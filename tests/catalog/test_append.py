@@ -20,6 +20,7 @@ from tests.interleave import (
     Steps,
     commit_to,
     fixed_provider,
+    group_seq,
     interleave,
     outcome,
     seen_through,
@@ -401,7 +402,7 @@ def test_each_group_has_a_log_of_its_own() -> None:
     assert catalog.counters.append_physical_failure == 0
     assert catalog.counters.append_compactions_triggered == 0
     assert (catalog.log_offset(0), catalog.log_offset(1)) == (ENTRY, ENTRY)
-    assert (catalog.group_seq(0), catalog.group_seq(1)) == (1, 1)
+    assert (group_seq(catalog, 0), group_seq(catalog, 1)) == (1, 1)
 
 
 def test_a_view_of_a_group_replays_the_log_of_that_group() -> None:

@@ -20,6 +20,7 @@ from tests.interleave import (
     FAILED_CAS,
     commit_to,
     fixed_provider,
+    group_seq,
     interleave,
     outcome,
     seen_through,
@@ -205,7 +206,7 @@ def test_a_commit_of_several_tables_of_one_group_is_installed_as_one() -> None:
     catalog = cas_catalog(3, table_groups=(0, 1, 1))
     assert outcome(catalog.commit(0, {1: 1, 2: 1})).success
     assert [table.version for table in catalog.tables] == [0, 1, 1]
-    assert catalog.group_seq(1) == 1
+    assert group_seq(catalog, 1) == 1
 
 
 # -- the catalog itself -----------------------------------------------------------------------------------------------------------
@@ -230,7 +231,7 @@ def test_fresh_is_the_same_catalog_before_its_first_commit() -> None:
     assert fresh.tables == (TableMetadata(0, 0, 2, (0, 0)), TableMetadata(1, 0, 2, (0, 0)))
     assert (fresh.table_groups, fresh.linearization) == ((0, 1), 0.25)
     commit_to(fresh, 1, group=1)
-    assert (catalog.group_seq(0), catalog.group_seq(1)) == (1, 0)
+    assert (group_seq(catalog, 0), group_seq(catalog, 1)) == (1, 0)
 
 
 @pytest.mark.parametrize("linearization", [-0.1, 1.1])
@@ -284,4 +285,4 @@ def test_the_instant_catalog_refuses_metadata_beyond_its_limit_for_good(limit_by
 def test_the_instant_catalog_has_groups_and_linearization() -> None:
     catalog = InstantCatalog(2, (1, 1), 8.0, table_groups=(0, 1), linearization=0.25)
     assert spend(catalog.commit(0, {1: 1}))[0] == [2.0, 6.0]
-    assert (catalog.group_seq(0), catalog.group_seq(1)) == (0, 1)
+    assert (group_seq(catalog, 0), group_seq(catalog, 1)) == (0, 1)

@@ -21,7 +21,7 @@ from endive.catalog import (
     StoredCatalog,
     TableMetadata,
 )
-from tests.interleave import Steps, fixed_provider, interleave, latency_of, seen_through
+from tests.interleave import Steps, fixed_provider, group_seq, interleave, latency_of, seen_through
 
 PARTITIONS = 3
 EXAMPLES = settings(max_examples=150)
@@ -214,7 +214,7 @@ def check_no_lie_and_no_lost_update(scenario: Scenario, catalog: StoredCatalog, 
 
     groups = Counter(scenario.group(attempt.writer) for attempt in reported)
     for group in set(scenario.table_groups):
-        assert catalog.group_seq(group) == groups[group]
+        assert group_seq(catalog, group) == groups[group]
     assert catalog.seq == len(reported) == catalog.counters.commit_success
     assert catalog.counters.commit_conflict == len(watched.attempts) - len(reported)
 

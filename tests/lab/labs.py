@@ -13,11 +13,16 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table import Table
 
-from endive.lab.open_lab import BUCKET, Lab
+from endive.lab.open_lab import BUCKET, Credentials, Lab
 
 PATIENCE_S = 120.0
 """Longest wait for another thread or process; it only ends a test that would hang."""
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "name": ["x", "y", "z"]})
+
+
+def shared(lab: Lab) -> Credentials:
+    """Return the credentials of clients without a name."""
+    return lab.credentials[""]
 
 
 def s3_client(lab: Lab, *, access_key: str | None = None, attempts: int = 1) -> Any:
@@ -25,8 +30,8 @@ def s3_client(lab: Lab, *, access_key: str | None = None, attempts: int = 1) -> 
     return boto3.client(
         "s3",
         endpoint_url=lab.store_url,
-        aws_access_key_id=access_key or lab.access_key,
-        aws_secret_access_key=lab.secret_key,
+        aws_access_key_id=access_key or shared(lab).access_key,
+        aws_secret_access_key=shared(lab).secret_key,
         region_name="us-east-1",
         config=Config(retries={"total_max_attempts": attempts, "mode": "standard"}, s3={"addressing_style": "path"}),
     )
@@ -37,8 +42,8 @@ def obstore_store(lab: Lab, retries: int = 0) -> S3Store:
     return S3Store(
         BUCKET,
         endpoint=lab.store_url,
-        access_key_id=lab.access_key,
-        secret_access_key=lab.secret_key,
+        access_key_id=shared(lab).access_key,
+        secret_access_key=shared(lab).secret_key,
         region="us-east-1",
         client_options={"allow_http": True},
         retry_config={

@@ -29,14 +29,14 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 from endive.lab.open_lab import BUCKET, Lab
-from tests.lab.labs import PATIENCE_S, ROWS, make_table, rest_catalog
+from tests.lab.labs import PATIENCE_S, ROWS, make_table, rest_catalog, shared
 
 
 def post(lab: Lab, path: str, body: Any, **headers: str) -> tuple[int, Any]:
     """Send a POST to the catalog, as clients that PyIceberg is not do."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     request = urllib.request.Request(f"{lab.catalog_url}/v1/{path}", content, method="POST")
-    for name, value in {"Authorization": f"Bearer {lab.token}", **headers}.items():
+    for name, value in {"Authorization": f"Bearer {shared(lab).token}", **headers}.items():
         request.add_header(name.replace("_", "-"), value)
     try:
         with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
@@ -293,7 +293,7 @@ class TestErrors:
         address = urlsplit(lab.catalog_url)
         connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=PATIENCE_S)
         connection.putrequest("POST", "/v1/namespaces")
-        connection.putheader("Authorization", f"Bearer {lab.token}")
+        connection.putheader("Authorization", f"Bearer {shared(lab).token}")
         connection.putheader("Content-Length", str(2**24 + 1))
         connection.endheaders()
         assert connection.getresponse().status == 413

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from endive.lab.open_lab import BUCKET, Lab, LabSettings, open_lab
-from tests.lab.labs import PATIENCE_S, obstore_store, s3_client
+from tests.lab.labs import PATIENCE_S, obstore_store, s3_client, shared
 
 
 def status_of(error: pytest.ExceptionInfo[ClientError]) -> int:
@@ -123,7 +123,7 @@ def raw_request(lab: Lab, method: str, path: str, body: bytes = b"", headers: di
     address = urlsplit(lab.store_url)
     connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=PATIENCE_S)
     try:
-        given = {"Authorization": f"AWS4-HMAC-SHA256 Credential={lab.access_key}/x, Signature=y", **(headers or {})}
+        given = {"Authorization": f"AWS4-HMAC-SHA256 Credential={shared(lab).access_key}/x, Signature=y", **(headers or {})}
         connection.request(method, path, body, given)
         answer = connection.getresponse()
         return answer.status, answer.read()
@@ -140,10 +140,10 @@ class TestSecurity:
 
     def test_each_lab_has_its_own_access_key(self, lab: Lab) -> None:
         with open_lab(LabSettings()) as other:
-            assert other.access_key != lab.access_key
-            assert other.token != lab.token
+            assert shared(other).access_key != shared(lab).access_key
+            assert shared(other).token != shared(lab).token
             with pytest.raises(ClientError):
-                s3_client(other, access_key=lab.access_key).list_objects_v2(Bucket=BUCKET)
+                s3_client(other, access_key=shared(lab).access_key).list_objects_v2(Bucket=BUCKET)
 
     @pytest.mark.parametrize(
         "path",
@@ -170,7 +170,7 @@ class TestSecurity:
 
     def test_memory_of_requests_in_flight_is_bounded(self) -> None:
         with open_lab(LabSettings(memory_bytes=1000)) as lab:
-            head = f"Authorization: AWS4-HMAC-SHA256 Credential={lab.access_key}/x\r\nContent-Length: 800\r\n\r\n"
+            head = f"Authorization: AWS4-HMAC-SHA256 Credential={shared(lab).access_key}/x\r\nContent-Length: 800\r\n\r\n"
             with socket.create_connection(("127.0.0.1", urlsplit(lab.store_url).port or 0), timeout=PATIENCE_S) as waiting:
                 waiting.sendall(f"PUT /lab/a HTTP/1.1\r\nHost: x\r\n{head}".encode() + bytes(799))
                 statuses = [raw_request(lab, "PUT", "/lab/b", bytes(300))[0] for _ in range(50)]

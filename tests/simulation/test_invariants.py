@@ -17,6 +17,7 @@ from endive.simulation import SimulationConfig
 from endive.simulation.columns import TIME_COLUMNS
 from endive.transaction import OPERATIONS
 from tests.configurations import documents
+from tests.interleave import group_seq
 from tests.simulation.runs import config_of, run_with_catalog
 
 CAN_CONFLICT = {"validated_overwrite", "overwrite", "row_delta", "rewrite_files", "replace_partitions", "delete"}
@@ -59,7 +60,7 @@ def no_update_is_lost_and_none_is_made_up(run: Run) -> None:
     assert [table.version for table in catalog.tables] == [commits[table.table_id] for table in catalog.tables]
     groups = run.config.workload.config.groups
     by_group = Counter(groups[tables[0]] for tables in writers["tables_written"])
-    assert [catalog.group_seq(group) for group in range(max(groups) + 1)] == [by_group[g] for g in range(max(groups) + 1)]
+    assert [group_seq(catalog, group) for group in range(max(groups) + 1)] == [by_group[g] for g in range(max(groups) + 1)]
     assert run.counts["commit_success"] == len(writers) == catalog.seq
 
 

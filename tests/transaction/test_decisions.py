@@ -37,25 +37,26 @@ from tests.interleave import (
     ATTEMPT_IO,
     CAS,
     CATALOG_READ,
+    COMMIT_STARTS,
     FAILED_APPEND,
     FAILED_CAS,
     FILE_READ,
     FILE_WRITE,
+    FIRST_FAILURE,
     LIST_READ,
     METADATA_READ,
     METADATA_WRITE,
     NEVER_REAL,
+    RUNTIME,
     cas_catalog,
     commit_to,
     fixed_provider,
+    group_seq,
     interleave,
     run_transaction,
     seen_through,
 )
 
-RUNTIME = 100.0
-COMMIT_STARTS = CATALOG_READ + RUNTIME
-FIRST_FAILURE = COMMIT_STARTS + ATTEMPT_IO + FAILED_CAS
 WHILE_IT_WORKS = 50.0
 WRITING = [FastAppendTransaction, MergeAppendTransaction, ValidatedOverwriteTransaction]
 P0, P1 = frozenset({0}), frozenset({1})
@@ -511,13 +512,13 @@ def in_groups(streams: bool) -> tuple[TransactionResult, CASCatalog]:
 def test_d10_commits_of_another_group_do_not_disturb() -> None:
     result, catalog = in_groups(streams=True)
     assert (result.status, result.total_retries) == (TransactionStatus.COMMITTED, 0)
-    assert (catalog.group_seq(0), catalog.group_seq(1)) == (2, 1)
+    assert (group_seq(catalog, 0), group_seq(catalog, 1)) == (2, 1)
 
 
 def test_d10_a_transaction_without_streams_belongs_to_its_group_too() -> None:
     result, catalog = in_groups(streams=False)
     assert (result.status, result.total_retries) == (TransactionStatus.COMMITTED, 0)
-    assert (catalog.group_seq(0), catalog.group_seq(1)) == (2, 1)
+    assert (group_seq(catalog, 0), group_seq(catalog, 1)) == (2, 1)
 
 
 # -- D11: the catalog log, seen from the transaction ------------------------------------------------------------------------------

@@ -56,13 +56,16 @@ from tests.interleave import (
     ATTEMPT_IO,
     CAS,
     CATALOG_READ,
+    COMMIT_STARTS,
     FAILED_CAS,
     FILE_READ,
     FILE_WRITE,
+    FIRST_FAILURE,
     LIST_READ,
     LIST_WRITE,
     METADATA_READ,
     NEVER_REAL,
+    RUNTIME,
     cas_catalog,
     commit_to,
     fixed_provider,
@@ -71,10 +74,6 @@ from tests.interleave import (
     run_transaction,
     spend,
 )
-
-RUNTIME = 100.0
-COMMIT_STARTS = CATALOG_READ + RUNTIME
-FIRST_FAILURE = COMMIT_STARTS + ATTEMPT_IO + FAILED_CAS
 
 
 def fast_append(submit_time_ms: float = 0.0) -> FastAppendTransaction:

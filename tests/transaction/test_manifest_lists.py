@@ -17,12 +17,13 @@ from endive.transaction import (
 from tests.interleave import (
     ALWAYS_REAL,
     APPEND,
-    CATALOG_READ,
+    COMMIT_STARTS,
     FAILED_APPEND,
     FILE_WRITE,
     LIST_READ,
     LIST_WRITE,
     NEVER_REAL,
+    RUNTIME,
     cas_catalog,
     commit_to,
     fixed_provider,
@@ -32,8 +33,6 @@ from tests.interleave import (
 )
 
 ENTRY = 50
-RUNTIME = 100.0
-COMMIT_STARTS = CATALOG_READ + RUNTIME
 LIST_READ_ENDS = COMMIT_STARTS + LIST_READ
 APPEND_STARTS = LIST_READ_ENDS + FILE_WRITE
 

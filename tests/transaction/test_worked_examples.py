@@ -32,6 +32,7 @@ from tests.interleave import (
     FILE_READ,
     FILE_WRITE,
     LIST_READ,
+    RUNTIME,
     cas_catalog,
     fixed_provider,
     interleave,
@@ -39,7 +40,6 @@ from tests.interleave import (
 
 A, B = 0, 1
 P1, P2 = frozenset({0}), frozenset({1})
-RUNTIME = 100.0
 MERGING = CommitPolicy(on_real_conflict="merge", conflicting_manifests=ManifestCount(FixedLatency(2.0)))
 
 

@@ -286,7 +286,6 @@ class CatalogTarget(Target):
         self._namespace = f"endive_probe_{uuid.uuid4().hex[:12]}"
         self._identifier = f"{self._namespace}.t"
         self._made: list[str] = []
-        self._table: Any = None
         self._round = 0
 
     def plan(self, count: int) -> list[str]:
@@ -305,7 +304,7 @@ class CatalogTarget(Target):
         self._made.append(self._namespace)
         self._catalog.create_namespace(self._namespace)
         self._made.append(self._identifier)
-        self._table = self._catalog.create_table(self._identifier, Schema(NestedField(1, "id", LongType(), required=False)))
+        self._catalog.create_table(self._identifier, Schema(NestedField(1, "id", LongType(), required=False)))
 
     def round(self, probe: Probe) -> None:
         """Load the table, commit a property, and make a commit that the catalog must reject."""

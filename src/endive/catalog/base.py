@@ -266,10 +266,6 @@ class StoredCatalog(Catalog):
         """Number of commits that took effect, in all table groups."""
         return sum(group.seq for group in self._state.groups)
 
-    def group_seq(self, group: int) -> int:
-        """Return the number of commits that took effect in a table group."""
-        return self._state.groups[group].seq
-
     @property
     def tables(self) -> tuple[TableMetadata, ...]:
         """Current state of all tables, for use outside of a simulation."""

@@ -94,7 +94,6 @@ class _Hold:
     """Request of the observed client that the lab delays, at most ``times`` times, while concurrent writers commit."""
 
     place: Place
-    rivals: int
     times: int = 1
     folder: str | None = None
     has_data: bool = True
@@ -222,7 +221,7 @@ class Observer:
         with ExitStack() as stack:
             if times == 1:
                 self._park_rivals(rivals, stack)
-            self._hold = _Hold(place, rivals, times if rivals else 0, folder, has_data, self._by_metadata)
+            self._hold = _Hold(place, times if rivals else 0, folder, has_data, self._by_metadata)
             try:
                 self._run(OBSERVED, may_fail=rivals > 0)
             finally:

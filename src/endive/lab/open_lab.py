@@ -64,7 +64,11 @@ class Credentials:
 
 @dataclass(frozen=True)
 class Lab:
-    """Running lab with its addresses, credentials, objects, tables and recording."""
+    """Running lab with its addresses, credentials, objects, tables and recording.
+
+    ``credentials`` contains the credentials of each client by name. Clients without a name share the credentials of the name "".
+    The recording identifies these clients by process.
+    """
 
     store_url: str
     catalog_url: str
@@ -73,21 +77,6 @@ class Lab:
     catalog: TableCatalog
     recording: Recording
     loop: asyncio.AbstractEventLoop
-
-    @property
-    def access_key(self) -> str:
-        """Access key that clients share. The recording identifies these clients by process."""
-        return self.credentials[""].access_key
-
-    @property
-    def secret_key(self) -> str:
-        """Secret key that belongs to ``access_key``."""
-        return self.credentials[""].secret_key
-
-    @property
-    def token(self) -> str:
-        """Token that clients share. The recording identifies these clients by process."""
-        return self.credentials[""].token
 
     def table_config(self, client: str = "") -> dict[str, str]:
         """Return the properties with which PyIceberg and Iceberg's S3FileIO access the object store."""
