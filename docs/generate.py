@@ -44,6 +44,16 @@ TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[failures]", schema.FailuresSection),
 )
 """Tables of the file, in the order of the page."""
+
+
+def _arrival_tables() -> Iterator[tuple[str, type[BaseModel]]]:
+    """Yield the tables of the arrival kinds that have one, each with its title."""
+    for field in arrival_keys.ArrivalKeys.model_fields.values():
+        for model in get_args(field.annotation):
+            if isinstance(model, type) and model.__module__ == arrival_keys.__name__:
+                yield f"{model.__name__} arrivals", model
+
+
 VALUES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("Runtime", schema.Runtime),
     ("Interval", schema.Interval),
@@ -55,8 +65,7 @@ VALUES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("Zipf count", schema.ZipfTables),
     ("Retry backoff", schema.RetryBackoff),
     ("Manifest counts", schema.ManifestCounts),
-    ("Periodic arrivals", arrival_keys.Periodic),
-    ("Closed arrivals", arrival_keys.Closed),
+    *_arrival_tables(),
     ("Rate step", arrival_keys.RateStep),
     ("Normal latency", schema.Normal),
     ("Latencies of reads and writes", schema.ReadWrite),
