@@ -127,3 +127,21 @@ def test_the_window_stays_when_seeds_are_added(tmp_path: Path) -> None:
     assert more[:5] == few
     assert replications.runs == 8
     assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_metrics_do_not_depend_on_whether_rows_are_kept(tmp_path: Path) -> None:
+    found = [
+        Replications(tmp_path / str(kept), MetricsOptions(), keep_rows=kept).measure(document(), range(3)) for kept in (False, True)
+    ]
+    assert found[0] == found[1]
+
+
+def test_an_interrupted_run_without_rows_is_run_again_for_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("endive.studies.replicate.measure_file", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            Replications(tmp_path, MetricsOptions()).measure(document(), [0])
+    replications = Replications(tmp_path, MetricsOptions(), keep_rows=True)
+    replications.measure(document(), [0])
+    assert replications.runs == 1
+    assert replications.submitted(document(), 0)

@@ -28,7 +28,8 @@ from endive.config import Document, compute_experiment_hash
 from endive.input_files import read_json
 from endive.output_files import discard, write_text
 from endive.runs.execute import execute_run, prepare_run
-from endive.runs.layout import RESULTS, RUN_METRICS, WINDOW, RunFiles, run_directory
+from endive.runs.layout import RUN_METRICS, WINDOW, RunFiles, run_directory
+from endive.runs.stored import StoredRun
 from endive.studies.measure import (
     RUN_SCHEMA,
     ExperimentRuns,
@@ -94,9 +95,10 @@ class Replications:
         self._simulate(document, experiment, missing)
         for seed in missing:
             found[seed] = self._measure(experiment, seed, chosen)
-        if not self._keep_rows:
-            for path in (self._folder / experiment).glob(f"*/{RESULTS}"):
-                discard(path)
+            if not self._keep_rows:
+                files = RunFiles.in_directory(self._directory(experiment, seed))
+                discard(files.results)
+                discard(files.measuring)
         return tuple(metrics for seed in seeds if (metrics := found[seed]) is not None)
 
     def window(self, document: Document, seeds: Sequence[int]) -> Window:
@@ -137,7 +139,7 @@ class Replications:
         return self._results(compute_experiment_hash(document), seed)
 
     def _simulate(self, document: Document, experiment: str, seeds: Sequence[int]) -> None:
-        missing = [seed for seed in seeds if not self._results(experiment, seed).is_file()]
+        missing = [seed for seed in seeds if not self._has_rows(experiment, seed)]
         if not missing:
             return
         pool = ThreadPoolExecutor(min(self._workers, len(missing)))
@@ -153,7 +155,13 @@ class Replications:
 
     def _run(self, document: Document, experiment: str, seed: int) -> None:
         prepared = prepare_run(document, seed=seed, among_many=self._among_many)
-        execute_run(prepared, RunFiles.in_directory(self._directory(experiment, seed)), progress=self._check_stopped)
+        files = RunFiles.in_directory(self._directory(experiment, seed))
+        execute_run(prepared, files, progress=self._check_stopped, rows="all" if self._keep_rows else "none")
+
+    def _has_rows(self, experiment: str, seed: int) -> bool:
+        """Return whether the file from which a run is measured exists, with all rows if they are kept."""
+        kept = not self._keep_rows or StoredRun(self._directory(experiment, seed)).keeps("all")
+        return kept and self._results(experiment, seed).is_file()
 
     def _check_stopped(self, _: float) -> None:
         if self._stop.is_set() or self._stopped():
@@ -179,7 +187,8 @@ class Replications:
         return run_directory(self._folder / experiment, seed)
 
     def _results(self, experiment: str, seed: int) -> Path:
-        return self._directory(experiment, seed) / RESULTS
+        files = RunFiles.in_directory(self._directory(experiment, seed))
+        return files.results if self._keep_rows else files.measuring
 
 
 def _plain(value: Any) -> Any:
