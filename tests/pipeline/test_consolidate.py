@@ -303,10 +303,10 @@ def test_the_command_fails_if_a_run_is_damaged(experiments: Path) -> None:
     assert len(strict(result.stdout)["problems"]) == 1
 
 
-@pytest.mark.parametrize("folder", [".", "missing"])
-def test_a_folder_without_runs_is_an_error(tmp_path: Path, folder: str) -> None:
+@pytest.mark.parametrize(("folder", "message"), [(".", "no finished run"), ("missing", "missing: no such directory")])
+def test_a_folder_without_runs_is_an_error(tmp_path: Path, folder: str, message: str) -> None:
     result = invoke("consolidate", str(tmp_path / folder), "--json")
     assert result.exit_code == 2
-    assert "no finished run" in result.stderr
+    assert message in result.stderr
     assert strict(result.stdout)["errors"]
     assert list(tmp_path.iterdir()) == []
