@@ -28,23 +28,36 @@ def time_places(moments_ms: Floats, edges_ms: Floats) -> Ints:
     least, most = np.searchsorted(edges_ms, (moments_ms.min(), moments_ms.max()), side="right").tolist()
     if least == most < len(edges_ms):  # rows are in chronological order, so a chunk often lies within one bin
         return np.broadcast_to(np.int64(least), len(moments_ms))
-    places = least + np.searchsorted(edges_ms[least:most], moments_ms, side="right")
+    if most - least > _FEW:
+        places = least + np.searchsorted(edges_ms[least:most], moments_ms, side="right")
+    else:
+        places = np.full(len(moments_ms), least)
+        for edge_ms in edges_ms[least:most]:
+            places += moments_ms >= edge_ms
     return np.asarray(places - (moments_ms == edges_ms[-1]) if most == len(edges_ms) else places)
+
+
+_FEW = 8
+"""Number of sets up to which one sum for each set is faster than ``numpy.bincount``, which waits for each addition to a set."""
 
 
 def count_by(groups: Ints, number: int, chosen: Flags | None = None, weights: npt.NDArray[np.generic] | None = None) -> Floats:
     """Count the chosen rows of each group, or sum their weights. Without ``chosen``, all rows count."""
     if weights is not None and weights.strides == (0,):
         return count_by(groups, number, chosen) * float(weights[0]) if len(weights) else np.zeros(number)
-    chosen = None if chosen is None or chosen.all() else chosen
+    if chosen is not None and not chosen.all():
+        weights = chosen if weights is None else weights * chosen
+    if number > _FEW:
+        return np.bincount(groups, weights=weights, minlength=number).astype(np.float64)
     if number == 1:
-        if weights is None:
-            return np.array([float(len(groups) if chosen is None else np.count_nonzero(chosen))])
-        return np.array([float(weights.sum() if chosen is None else weights.sum(where=chosen))])
-    if chosen is not None:
-        groups = groups[chosen]
-        weights = None if weights is None else weights[chosen]
-    return np.bincount(groups, weights=weights, minlength=number).astype(np.float64)
+        return np.array([float(len(groups) if weights is None else weights.sum())])
+    members = (groups == group for group in range(number))
+    return np.array([float(np.count_nonzero(own) if weights is None else (weights * own).sum()) for own in members])
+
+
+def take_chosen(chosen: Flags, *columns: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:
+    """Return the chosen rows of columns; the columns themselves if all rows are chosen."""
+    return columns if chosen.all() else tuple(column[chosen] for column in columns)
 
 
 class TimeCounts:
@@ -59,16 +72,13 @@ class TimeCounts:
         """Add rows. ``places`` are their time bins as returned by ``time_places``."""
         if not len(places):
             return
-        if weights is not None and weights.strides == (0,) and np.issubdtype(weights.dtype, np.integer):
-            self._table += self._count(groups, places) * float(weights[0])
-        elif weights is None and self._groups == 1 and places.strides == (0,):
-            self._table[0, places[0]] += len(places)
+        first, last = int(places.min()), int(places.max())
+        if last - first < _FEW:
+            for place in range(first, last + 1):
+                self._table[:, place] += count_by(groups, self._groups, None if first == last else places == place, weights)
         else:
-            self._table += self._count(groups, places, weights)
-
-    def _count(self, groups: Ints, places: Ints, weights: npt.NDArray[np.generic] | None = None) -> npt.NDArray[Any]:
-        keys = places if self._groups == 1 else groups * self._table.shape[1] + places
-        return np.bincount(keys, weights=weights, minlength=self._table.size).reshape(self._table.shape)
+            keys = places if self._groups == 1 else groups * self._table.shape[1] + places
+            self._table += np.bincount(keys, weights=weights, minlength=self._table.size).reshape(self._table.shape)
 
     @property
     def bins(self) -> Floats:
@@ -127,6 +137,9 @@ class NumberCounts:
         if most > columns:
             columns = max(most, 2 * columns)
             self.table = np.concatenate((self.table, np.zeros((rows, columns - self.table.shape[1]), np.int64)), axis=1)
+        if numbers.strides == (0,):
+            self.table[:, numbers[0]] += count_by(groups, rows).astype(np.int64)
+            return
         self.table += np.bincount(groups * columns + numbers, minlength=self.table.size).reshape(self.table.shape)
 
 

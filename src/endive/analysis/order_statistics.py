@@ -26,8 +26,6 @@ _CELLS = 2**18
 """Number of bins of the first pass."""
 _MOST_COLLECTED = 2_000_000
 """Maximum number of values that a pass collects."""
-_MOST_PENDING = 2**19
-"""Number of values that are counted together, because each count takes time in proportion to the number of bins."""
 _SPLIT_BITS = 12
 """Binary logarithm of the number of cells into which a further pass divides a bin."""
 _LEAST_EXPONENT, _OCTAVES = -10, 44
@@ -105,23 +103,25 @@ class KeptValues:
     def __init__(self, sets: int) -> None:
         self._sets = sets
         self._number_type = np.uint16 if sets <= 2**16 else np.int32  # 16-bit integers are sorted in linear time
-        self._chunks: list[tuple[npt.NDArray[np.integer[Any]], Floats]] = []
+        self._numbers: list[npt.NDArray[np.integer[Any]]] = []
+        self._values: list[Floats] = []
         self._sorted: list[Floats] = []
         self._unions: dict[Members, SortedValues] = {}
 
     def add(self, sets: Ints, values: Floats) -> None:
         """Add each value to the set with the given number."""
-        self._chunks.append((sets.astype(self._number_type), values))
+        self._values.append(values)
+        if self._sets > 1:
+            self._numbers.append(sets.astype(self._number_type))
 
     def finish_pass(self) -> None:
         """Sort each set."""
-        numbers = np.concatenate([np.zeros(0, self._number_type), *(sets for sets, _ in self._chunks)])
-        values = np.concatenate([np.zeros(0), *(values for _, values in self._chunks)])
-        self._chunks = []
-        sizes = np.bincount(numbers, minlength=self._sets)
+        numbers = np.concatenate([np.zeros(0, self._number_type), *self._numbers])
+        values = np.concatenate([np.zeros(0), *self._values])
+        self._numbers, self._values = [], []
         if self._sets > 1:
             values = values[np.argsort(numbers, kind="stable")]
-        self._sorted = np.split(values, np.cumsum(sizes)[:-1])
+        self._sorted = np.split(values, np.cumsum(np.bincount(numbers, minlength=self._sets))[:-1])
         for each in self._sorted:
             each.sort()
 
@@ -188,8 +188,6 @@ class CountedValues:
         self._bins = _OCTAVES << bits
         self.counts = np.zeros((sets, self._bins), np.int64)
         self.limit_counts = np.zeros((sets, len(self.limits) + 1), np.int64)
-        self._pending: list[Ints] = []
-        """Bins of values that are not counted yet."""
         self._wanted: dict[tuple[Members, int], None] = {}
         self._open: list[_Request] = []
         self._answers: dict[tuple[Members, int], tuple[float, int]] = {}
@@ -216,9 +214,7 @@ class CountedValues:
         if self._sets > 1:
             places += sets * self._bins
         if not self._following:
-            self._pending.append(places)
-            if sum(map(len, self._pending)) >= _MOST_PENDING:
-                self._count_pending()
+            _count(self.counts, places)
             if len(self.limits):
                 _count(self.limit_counts, sets * self.limit_counts.shape[1] + np.searchsorted(self.limits, values))
             return
@@ -239,7 +235,6 @@ class CountedValues:
 
     def finish_pass(self) -> None:
         """Determine the requested values from the collected values, or select smaller cells for the next pass."""
-        self._count_pending()
         if self._collected is not None:
             self._answer()
         elif self._parts is not None:
@@ -254,11 +249,6 @@ class CountedValues:
                     left.append(request)
             self._open = left
             self._prepare(counts.reshape(-1), self._range_of_part)
-
-    def _count_pending(self) -> None:
-        if self._pending:
-            _count(self.counts, np.concatenate(self._pending))
-            self._pending = []
 
     def union(self, members: Members) -> Ordered:
         """Return the union of some sets."""
@@ -354,7 +344,7 @@ class CountedValues:
 
 
 def _count(counts: Ints, places: Ints) -> None:
-    counts += np.bincount(places, minlength=counts.size).reshape(counts.shape)
+    np.add.at(counts.reshape(-1), places, 1)
 
 
 class CountedUnion:

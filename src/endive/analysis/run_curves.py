@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from endive.analysis import Flags, Floats, Ints
-from endive.analysis.cohort import CommittingCounts, TimeCounts, Transactions, time_places
+from endive.analysis.cohort import CommittingCounts, TimeCounts, Transactions, take_chosen, time_places
 from endive.analysis.estimates import half_widths, successes
 from endive.analysis.warmup import TIME_BINS
 from endive.simulation.columns import STATE_COLUMNS
@@ -52,30 +52,31 @@ class OverTime:
             rows: The transactions.
             columns: Columns of the transactions: ``n_retries`` and ``STATE_COLUMNS``.
         """
-        retries = columns["n_retries"]
         entered = self._flag_entered(rows)
-        started = rows if entered.all() else rows.take(np.flatnonzero(entered))
-        own, retries = (groups, retries) if started is rows else (groups[entered], retries[entered])
-        places = self._committing.add(own, started.entry_ms, started.end_ms)
-        unfinished = ~(started.committed | started.aborted)
-        self._counts["committed"].add(own[started.committed], places[started.committed])
-        self._counts["unfinished"].add(own[unfinished], places[unfinished])
+        own, retries, entry_ms, end_ms, committed, aborted = take_chosen(
+            entered, groups, columns["n_retries"], rows.entry_ms, rows.end_ms, rows.committed, rows.aborted
+        )
+        places = self._committing.add(own, entry_ms, end_ms)
+        self._counts["committed"].add(*take_chosen(committed, own, places))
+        self._counts["unfinished"].add(*take_chosen(~(committed | aborted), own, places))
         self._counts["retries"].add(own, places, retries)
         ended = rows.committed & (rows.end_ms <= self._edges[-1])
-        places_of_ends = time_places(rows.end_ms[ended], self._edges)
-        self._counts["commits"].add(groups[ended], places_of_ends)
-        known = columns[STATE_COLUMNS[0]][ended] >= 0
+        own, end_ms, *states = take_chosen(ended, groups, rows.end_ms, *(columns[name] for name in STATE_COLUMNS))
+        places_of_ends = time_places(end_ms, self._edges)
+        self._counts["commits"].add(own, places_of_ends)
+        known = states[0] >= 0
         if known.any():
-            own, at = groups[ended][known], places_of_ends[known]
+            own, at, *states = take_chosen(known, own, places_of_ends, *states)
             self._counts["tracked"].add(own, at)
-            for name in STATE_COLUMNS:
-                self._counts[name].add(own, at, columns[name][ended][known])
+            for name, values in zip(STATE_COLUMNS, states, strict=True):
+                self._counts[name].add(own, at, values)
         return entered, places - 1
 
     def place(self, rows: Transactions) -> tuple[Flags, Ints]:
         """Return the flags of the transactions that started committing in the run, and their time bins."""
         entered = self._flag_entered(rows)
-        return entered, time_places(rows.entry_ms[entered], self._edges) - 1
+        (entry_ms,) = take_chosen(entered, rows.entry_ms)
+        return entered, time_places(entry_ms, self._edges) - 1
 
     def _flag_entered(self, rows: Transactions) -> Flags:
         return np.asarray(rows.entered & (rows.entry_ms <= self._edges[-1]))

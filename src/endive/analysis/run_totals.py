@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from endive.analysis import Flags, Floats, Ints
-from endive.analysis.cohort import CommittingCounts, NumberCounts, TimeCounts, Transactions, count_by
+from endive.analysis.cohort import CommittingCounts, NumberCounts, TimeCounts, Transactions, count_by, take_chosen
 from endive.analysis.metric import ABORT_REASONS
 from endive.analysis.order_statistics import CountedValues, KeptValues, Members, Ordered, Values
 from endive.analysis.percentiles import CommitTimes
@@ -118,7 +118,7 @@ class RunTotals:
         retries = rows.columns["n_retries"]
         finished = rows.transactions.committed | rows.transactions.aborted
         for counts, chosen in ((self.retries_ended, cohort.inside & finished), (self.retries_in_flight, cohort.inside & ~finished)):
-            counts.add(rows.groups[chosen], retries[chosen])
+            counts.add(*take_chosen(chosen, rows.groups, retries))
         entered, bins = self.over_time.add(rows.groups, rows.transactions, rows.columns)
         return cohort, entered, bins
 
@@ -165,11 +165,11 @@ class RunTotals:
             self.sums[name] = self.sums.get(name, 0.0) + count_by(rows.groups, self._number, chosen, values)
 
     def _add_handovers(self, rows: Rows) -> None:
-        entered, started = rows.transactions.entered, rows.transactions
-        groups, size, longest = rows.groups, rows.columns[SIZE], rows.columns[LONGEST]
-        if not entered.all():
-            started, groups, size, longest = started.take(np.flatnonzero(entered)), groups[entered], size[entered], longest[entered]
-        places = self._committing.add(groups, started.entry_ms, started.end_ms)
+        started = rows.transactions
+        groups, size, longest, entry_ms, end_ms = take_chosen(
+            started.entered, rows.groups, rows.columns[SIZE], rows.columns[LONGEST], started.entry_ms, started.end_ms
+        )
+        places = self._committing.add(groups, entry_ms, end_ms)
         if longest.any():
             self._longest.add(groups, places, longest)
         self._handed.add(groups, places, size)
@@ -220,17 +220,16 @@ class RunValues:
 
     def add(self, rows: Rows, cohort: Cohort, entered: Flags, bins: Ints) -> None:
         """Add rows, given the cohort, the flags of rows that started committing in the run, and the time bins of these."""
-        done, groups, transactions = cohort.done, rows.groups, rows.transactions
-        own = groups[done]
-        waited = transactions.end_ms - transactions.entry_ms
-        self._values[_WAITS].add(own, waited[done])
-        for name in LATENCIES:
-            self._values[name].add(own, rows.columns[name][done])
+        columns, transactions = rows.columns, rows.transactions
+        values = {_WAITS: transactions.end_ms - transactions.entry_ms, **{name: columns[name] for name in LATENCIES}}
         if _OLDEST in self._values:
-            self._values[_OLDEST].add(own, (rows.columns["total_latency"] + rows.columns[LONGEST])[done])
-        committed = transactions.committed[entered]
-        sets = (groups[entered] * self._bins + bins)[committed]
-        self._values[_OVER_TIME].add(sets, waited[entered][committed])
+            values[_OLDEST] = columns["total_latency"] + columns[LONGEST]
+        own, *found = take_chosen(cohort.done, rows.groups, *values.values())
+        for name, each in zip(values, found, strict=True):
+            self._values[name].add(own, each)
+        own, waited, committed = take_chosen(entered, rows.groups, values[_WAITS], transactions.committed)
+        sets = own * self._bins + bins if self._groups > 1 else bins
+        self._values[_OVER_TIME].add(*take_chosen(committed, sets, waited))
 
     def finish_pass(self) -> None:
         """End a pass over the rows."""
