@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from endive.runs.row_files import ParquetSink
+from endive.simulation.columns import BATCH_ROWS, RESULT_SCHEMA
 
 SCHEMA = pa.schema([("x", pa.int64())])
 
@@ -17,16 +18,30 @@ def batch(*values: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"x": list(values)}, schema=SCHEMA)
 
 
-def test_a_sink_writes_one_row_group_for_each_batch(tmp_path: Path) -> None:
+def test_a_sink_writes_whole_batches_to_each_row_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("endive.runs.row_files.GROUP_ROWS", 3)
     path = tmp_path / "rows.parquet"
     with ParquetSink(path, SCHEMA) as sink:
-        sink(batch(1, 2))
-        sink(batch(3))
+        for values in ((1, 2), (3, 4), (5,)):
+            sink(batch(*values))
         assert not path.exists()
-    assert sink.rows == 3
+    assert sink.rows == 5
     file = pq.ParquetFile(path)
-    assert file.num_row_groups == 2
-    assert file.read().column("x").to_pylist() == [1, 2, 3]
+    assert [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)] == [4, 1]
+    assert file.read().column("x").to_pylist() == [1, 2, 3, 4, 5]
+
+
+def test_metadata_stays_small_beside_the_rows(tmp_path: Path) -> None:
+    """The writer keeps the metadata of all row groups in memory, about 80 KiB each: at most a sixth of a byte per row."""
+    batch = pa.RecordBatch.from_arrays([pa.nulls(BATCH_ROWS, field.type) for field in RESULT_SCHEMA], schema=RESULT_SCHEMA)
+    path, batches = tmp_path / "rows.parquet", 20
+    with ParquetSink(path, RESULT_SCHEMA) as sink:
+        for _ in range(batches):
+            sink(batch)
+    metadata = pq.read_metadata(path)
+    assert metadata.num_rows == batches * BATCH_ROWS
+    assert (metadata.num_row_groups - 1) * 80 * 1024 <= metadata.num_rows / 6.0
+    assert metadata.serialized_size < 0.02 * metadata.num_rows
 
 
 def test_a_sink_without_rows_leaves_an_empty_table(tmp_path: Path) -> None:
@@ -54,7 +69,7 @@ class FullWriter:
     def __init__(self, when: str) -> None:
         self._when = when
 
-    def write_batch(self, batch: pa.RecordBatch) -> None:
+    def write_table(self, table: pa.Table, row_group_size: int) -> None:
         if self._when == "write":
             raise OSError(28, "Error writing bytes to file")
 

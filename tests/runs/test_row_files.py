@@ -20,12 +20,18 @@ from tests.studies.test_golden_metrics import DURATION_MS, fixed_rows
 WINDOW = Window(DURATION_MS, 60_000.0, 590_000.0, "given")
 
 
+BATCH = 700
+
+
 @pytest.fixture
-def files(tmp_path: Path) -> tuple[Path, Path]:
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """Results with three batches in a row group, and the temporary file with one."""
+    monkeypatch.setattr("endive.runs.row_files.BATCH_ROWS", BATCH)
+    monkeypatch.setattr("endive.runs.row_files.GROUP_ROWS", 3 * BATCH)
     rows = fixed_rows().select(RESULT_SCHEMA.names).cast(RESULT_SCHEMA)
     results, measuring = tmp_path / "results.parquet", tmp_path / "rows.arrow"
     with ParquetSink(results, RESULT_SCHEMA) as parquet, MeasuringSink(measuring) as arrow:
-        for batch in rows.to_batches(max_chunksize=700):
+        for batch in rows.to_batches(max_chunksize=BATCH):
             parquet(batch)
             arrow(batch)
     return results, measuring
@@ -48,16 +54,19 @@ def test_metrics_are_equal_to_the_last_digit(files: tuple[Path, Path], most_kept
 def test_columns_are_equal(files: tuple[Path, Path]) -> None:
     results, measuring = (open_rows(path) for path in files)
     assert measuring.rows == results.rows
-    for number in range(len(results.constants)):
-        columns = [name for name in RESULT_SCHEMA.names if name not in ("txn_id", "tables_written")]
-        first, second = results.read(number, columns), measuring.read(number, columns)
-        assert len(second) == len(first)
+    assert len(results.constants) < len(measuring.constants)
+    columns = [name for name in RESULT_SCHEMA.names if name not in ("txn_id", "tables_written")]
+    first, second = (
+        [chunk for group in range(len(file.constants)) for chunk in file.read(group, columns)] for file in (results, measuring)
+    )
+    assert [len(chunk) for chunk in second] == [len(chunk) for chunk in first]
+    for one, other in zip(first, second, strict=True):
         for field in RESULT_SCHEMA:
             if pa.types.is_string(field.type):
-                texts = sorted({*first.codes(field.name)[1], *second.codes(field.name)[1]})
-                np.testing.assert_array_equal(second.text_codes(field.name, texts), first.text_codes(field.name, texts))
+                texts = sorted({*one.codes(field.name)[1], *other.codes(field.name)[1]})
+                np.testing.assert_array_equal(other.text_codes(field.name, texts), one.text_codes(field.name, texts))
             elif field.name in columns:
-                assert second.numbers(field.name).dtype == first.numbers(field.name).dtype
-                np.testing.assert_array_equal(second.numbers(field.name), first.numbers(field.name))
+                assert other.numbers(field.name).dtype == one.numbers(field.name).dtype
+                np.testing.assert_array_equal(other.numbers(field.name), one.numbers(field.name))
     results.close()
     measuring.close()

@@ -1,14 +1,15 @@
 """Write the rows of a run to files, and read them in chunks.
 
-``ParquetSink`` writes the results of a run. If a study keeps only a sample of its rows, or none, ``SampleSink`` writes the rows to
-keep, and ``MeasuringSink`` writes a temporary file with the columns from which the run is measured. That file is not compressed,
-because it is read once or twice and then removed.
+``ParquetSink`` writes the results of a run. A row group contains several batches, because the Parquet writer keeps about 80 KiB of
+metadata per row group in memory. If a study keeps only a sample of its rows, or none, ``SampleSink`` writes the rows to keep, and
+``MeasuringSink`` writes a temporary file with the columns from which the run is measured. That file is not compressed, because it
+is read once or twice and then removed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -22,10 +23,12 @@ import pyarrow.parquet as pq
 from endive.arithmetic.draws import GOLDEN, mix64
 from endive.config.sweep_file import KeptRows
 from endive.output_files import checksum, errors_naming, whole_file
-from endive.simulation.columns import BATCH_ROWS, COLUMNS, RESULT_SCHEMA, parquet_options
+from endive.simulation.columns import BATCH_ROWS, COLUMNS, RESULT_SCHEMA, is_constant_text, parquet_options
 
 ROWS_KEPT = b"endive.rows"
 """Metadata key of results files that do not contain all rows."""
+GROUP_ROWS = 8 * BATCH_ROWS
+"""Number of rows in a row group of a results file."""
 ONE_IN = 100
 """Inverse of the sampling rate: the number of transactions for each sampled one."""
 Constants = Mapping[str, float | int | str | None]
@@ -94,16 +97,26 @@ class _Sink:
 
 
 class ParquetSink(_Sink):
-    """Sink that writes batches to a Parquet file, one row group per batch."""
+    """Sink that writes batches to a Parquet file, in row groups of at least ``GROUP_ROWS`` rows except for the last."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         super().__init__(path)
+        self._waiting: list[pa.RecordBatch] = []
         self._writer = pq.ParquetWriter(self._temporary, schema, **parquet_options(schema))
 
     def _write(self, batch: pa.RecordBatch) -> None:
-        self._writer.write_batch(batch)
+        if batch.num_rows:
+            self._waiting.append(batch)
+        if sum(each.num_rows for each in self._waiting) >= GROUP_ROWS:
+            self._write_group()
+
+    def _write_group(self) -> None:
+        group, self._waiting = pa.Table.from_batches(self._waiting), []
+        self._writer.write_table(group, row_group_size=group.num_rows)
 
     def _close(self) -> None:
+        if self._waiting:
+            self._write_group()
         self._writer.close()
 
 
@@ -116,28 +129,13 @@ class SampleSink(ParquetSink):
     """
 
     def __init__(self, path: Path, kept: KeptRows) -> None:
-        self._schema = RESULT_SCHEMA.with_metadata({ROWS_KEPT: kept.encode()})
         self._kept = kept
-        self._waiting: list[pa.RecordBatch] = []
-        super().__init__(path, self._schema)
+        super().__init__(path, RESULT_SCHEMA.with_metadata({ROWS_KEPT: kept.encode()}))
 
     def __call__(self, batch: pa.RecordBatch) -> None:
-        """Write the transactions of a batch that belong to the sample, in row groups of the usual size."""
+        """Write the transactions of a batch that belong to the sample."""
         if self._kept == "sample":
-            self._waiting.append(batch.filter(pa.array(is_sampled(batch.column("txn_id").to_numpy()))))
-            if sum(each.num_rows for each in self._waiting) >= BATCH_ROWS:
-                self._write_waiting()
-
-    def finish(self) -> str:
-        """Complete the file, and return its checksum."""
-        self._write_waiting()
-        return super().finish()
-
-    def _write_waiting(self) -> None:
-        if self._waiting:
-            columns = pa.concat_batches(self._waiting).columns
-            self._waiting = []
-            super().__call__(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+            super().__call__(batch.filter(pa.array(is_sampled(batch.column("txn_id").to_numpy()))))
 
 
 class MeasuringSink(_Sink):
@@ -152,13 +150,10 @@ class MeasuringSink(_Sink):
         columns: dict[str, pa.Array] = {}
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             if name in _TEXTS:
-                column = column.dictionary_encode()
-                if column.null_count == len(column):
-                    constants[name] = None
-                elif len(column.dictionary) == 1 and not column.null_count:
-                    constants[name] = column.dictionary[0].as_py()
+                if is_constant_text(column):
+                    constants[name] = column[0].as_py()
                 else:
-                    columns[name] = column
+                    columns[name] = column.dictionary_encode()
             elif name not in _UNMEASURED:
                 values = column.to_numpy()
                 if (values == values[0]).all():
@@ -184,7 +179,7 @@ def _narrow_integers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 class RowChunk:
     """Some columns of consecutive rows of a run."""
 
-    def __init__(self, rows: int, constants: Constants, columns: pa.Table | pa.RecordBatch | None) -> None:
+    def __init__(self, rows: int, constants: Constants, columns: pa.RecordBatch | None) -> None:
         self._rows = rows
         self._constants = constants
         self._columns = columns
@@ -206,9 +201,6 @@ class RowChunk:
             text = self._constants[name]
             return np.broadcast_to(np.int64(-1 if text is None else 0), len(self)), [] if text is None else [str(text)]
         column = self._column(name)
-        if isinstance(column, pa.ChunkedArray):
-            column = column.unify_dictionaries().combine_chunks()
-            column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
         return np.asarray(pc.fill_null(column.indices, -1)).astype(np.int64), column.dictionary.to_pylist()
 
     def text_codes(self, name: str, texts: Sequence[str]) -> Ints:
@@ -220,12 +212,15 @@ class RowChunk:
         return np.asarray(places[codes])
 
     def pairs(self) -> tuple[Ints, list[str], list[str]]:
-        """Return for each row a number of its class and operation (negative if one is null), and the classes and operations."""
+        """Return for each row a number of its class and operation (-1 if one is null), and the classes and operations."""
         (classes, class_names), (operations, operation_names) = (self.codes(each) for each in ("workload_class", "operation_type"))
+        if classes.strides == operations.strides == (0,) and len(self):
+            pair = -1 if min(classes[0], operations[0]) < 0 else 0
+            return np.broadcast_to(np.int64(pair), len(self)), class_names, operation_names
         pairs = operations * max(len(class_names), 1) + classes
         return np.where((classes < 0) | (operations < 0), -1, pairs), class_names, operation_names
 
-    def _column(self, name: str) -> pa.Array | pa.ChunkedArray:
+    def _column(self, name: str) -> pa.Array:
         if self._columns is None:
             raise KeyError(name)
         return self._columns.column(name)
@@ -236,14 +231,14 @@ class RowFile(Protocol):
 
     Attributes:
         rows: Number of rows.
-        constants: Constant columns of each chunk, which are not read.
+        constants: Constant columns of each row group, which are not read.
     """
 
     rows: int
     constants: Sequence[Constants]
 
-    def read(self, number: int, columns: Sequence[str]) -> RowChunk:
-        """Read columns of a chunk."""
+    def read(self, group: int, columns: Sequence[str]) -> Iterator[RowChunk]:
+        """Read columns of a row group in chunks."""
         ...
 
     def close(self) -> None:
@@ -261,7 +256,7 @@ def open_rows(path: Path) -> RowFile:
 
 
 class ParquetFile:
-    """Results of a run; the chunks are row groups, and the statistics of the file determine the constant columns."""
+    """Results of a run, which are read in chunks of ``BATCH_ROWS`` rows; the statistics of row groups show the constant columns."""
 
     def __init__(self, path: Path) -> None:
         self._file = pq.ParquetFile(path, read_dictionary=_TEXTS)
@@ -276,12 +271,15 @@ class ParquetFile:
         groups = range(metadata.num_row_groups)
         self.constants: Sequence[Constants] = [_constant_columns(metadata.row_group(number)) for number in groups]
 
-    def read(self, number: int, columns: Sequence[str]) -> RowChunk:
-        """Read columns of a row group."""
-        constants = self.constants[number]
+    def read(self, group: int, columns: Sequence[str]) -> Iterator[RowChunk]:
+        """Read columns of a row group in chunks."""
+        constants = self.constants[group]
         read = [name for name in dict.fromkeys(columns) if name not in constants]
-        table = self._file.read_row_group(number, columns=read, use_threads=False) if read else None
-        return RowChunk(self._file.metadata.row_group(number).num_rows, constants, table)
+        if not read:
+            yield RowChunk(self._file.metadata.row_group(group).num_rows, constants, None)
+            return
+        for batch in self._file.iter_batches(BATCH_ROWS, row_groups=[group], columns=read, use_threads=False):
+            yield RowChunk(batch.num_rows, constants, batch)
 
     def close(self) -> None:
         """Close the file."""
@@ -305,7 +303,7 @@ def _constant_columns(group: Any) -> Constants:
 
 
 class MeasuringFile:
-    """Temporary file of the columns for metrics; each chunk is mapped into memory while it is used."""
+    """Temporary file of the columns for metrics. A row group is one chunk, which is mapped into memory while it is used."""
 
     def __init__(self, path: Path) -> None:
         self._path = str(path)
@@ -323,12 +321,12 @@ class MeasuringFile:
         self.constants: Sequence[Constants] = [constants for _, constants in heads]
         self.rows = sum(self._sizes)
 
-    def read(self, number: int, columns: Sequence[str]) -> RowChunk:
-        """Return columns of a chunk; only the pages of columns that are used are read."""
+    def read(self, group: int, columns: Sequence[str]) -> Iterator[RowChunk]:
+        """Return a row group; only the pages of columns that are used are read."""
         with pa.memory_map(self._path) as file:
-            file.seek(self._starts[number])
+            file.seek(self._starts[group])
             with pa.ipc.open_stream(file) as stream:
-                return RowChunk(self._sizes[number], self.constants[number], stream.read_next_batch())
+                yield RowChunk(self._sizes[group], self.constants[group], stream.read_next_batch())
 
     def close(self) -> None:
         """Do nothing, because the file is open only while a chunk is in use."""

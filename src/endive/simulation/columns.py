@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, get_type_hints
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from endive.transaction import TraceEvent, TransactionResult, TransactionStatus
 from endive.transaction.types import (
@@ -172,7 +173,7 @@ TIME_WORDS = {column.name: column.word for column in (BY_ATTRIBUTE[attribute] fo
 
 
 BATCH_ROWS = 65_536
-"""Number of rows in a batch. Each batch becomes a row group, so a change of this number changes the bytes of result files."""
+"""Number of rows in a batch. Result files contain whole batches in each row group, so this number affects their bytes."""
 
 _ARROW: dict[Kind, pa.DataType] = {
     "id": pa.int64(),
@@ -229,6 +230,13 @@ def batch_to_results(batch: pa.RecordBatch) -> list[TransactionResult]:
         for submit, latency, status in zip(columns["submit_time_ms"], columns["total_latency_ms"], columns["status"], strict=True)
     ]
     return [TransactionResult(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]
+
+
+def is_constant_text(column: pa.Array) -> bool:
+    """Return whether all values of a text column that is not empty are equal, or null. This is faster than to hash the values."""
+    if column.null_count:
+        return bool(column.null_count == len(column))
+    return bool(pc.all(pc.equal(column, column[0].as_py())).as_py())
 
 
 def trace_to_batch(events: Sequence[TraceEvent]) -> pa.RecordBatch:

@@ -26,6 +26,7 @@ from endive.simulation.columns import (
     RESULT_SCHEMA,
     TIME_COLUMNS,
     batch_to_results,
+    is_constant_text,
     results_to_batch,
 )
 from endive.transaction import ManifestListCounters, TransactionResult
@@ -59,7 +60,10 @@ class RunCounters:
 
 def counts_of(rows: pa.RecordBatch, column: str) -> Counter[str]:
     """Count the values of a text column, ignoring nulls."""
-    pairs = pc.value_counts(pc.drop_null(rows.column(column))).to_pylist()
+    values = rows.column(column)
+    if len(values) and is_constant_text(values):
+        return Counter({values[0].as_py(): len(values)} if values[0].is_valid else {})
+    pairs = pc.value_counts(pc.drop_null(values)).to_pylist()
     return Counter({pair["values"]: pair["counts"] for pair in pairs})
 
 
@@ -160,9 +164,12 @@ def _split(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], pa.RecordBa
 
 
 def _split_by(batch: pa.RecordBatch, column: str) -> Iterator[tuple[str, pa.RecordBatch]]:
-    names = pc.unique(batch.column(column)).to_pylist()
-    for name in names:
-        yield name, batch if len(names) == 1 else batch.filter(pc.equal(batch.column(column), name))
+    values = batch.column(column)
+    if len(values) and is_constant_text(values):
+        yield values[0].as_py(), batch
+        return
+    for name in pc.unique(values).to_pylist():
+        yield name, batch.filter(pc.equal(values, name))
 
 
 class _MadeWhenAsked:

@@ -1,8 +1,8 @@
 """Measure runs from their files: choose the window of their configuration, and reduce each run to a few rows of metrics.
 
 All commands use ``measure_experiments``: it takes the runs of one or more configurations that are compared, chooses one window from
-all seeds, and measures each run in that window. It reads one row group at a time and depends only on the files, so Spark tasks,
-local studies and the live page get the same numbers.
+all seeds, and measures each run in that window. It reads the rows in chunks and depends only on the files, so Spark tasks, local
+studies and the live page get the same numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from endive.analysis import Floats, Ints, run_metrics
-from endive.analysis.cohort import CommittingCounts, Submitted, Transactions
+from endive.analysis.cohort import CommittingCounts, Submitted, Transactions, take_chosen
 from endive.analysis.metric import ABORT_REASONS
 from endive.analysis.run_curves import CURVES, OVER_TIME
 from endive.analysis.run_metrics import empty_metrics, measure_run, window_of
@@ -261,12 +261,12 @@ def open_run(experiment: str, run: RunFile) -> closing[RunRows]:
 
 
 class RunRows:
-    """Rows of one run, read from a file one chunk at a time. Columns that are constant in a chunk are not read."""
+    """Rows of one run, read from a file one chunk at a time. Columns that are constant in a row group are not read."""
 
     def __init__(self, path: Path) -> None:
         self._file = open_rows(path)
         self._codes: dict[tuple[str, str], int] = {}
-        self._with_in_flight: list[int] = []
+        self._with_in_flight: set[int] = set()
         self.groups: Sequence[tuple[str, str]] = self._find_groups()
 
     def __len__(self) -> int:
@@ -275,7 +275,8 @@ class RunRows:
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """Return a numeric column of all rows."""
-        return np.concatenate([np.zeros(0), *(self._file.read(number, [name]).numbers(name) for number in self._numbers)])
+        chunks = (chunk for group in self._row_groups for chunk in self._file.read(group, [name]))
+        return np.concatenate([np.zeros(0), *(chunk.numbers(name) for chunk in chunks)])
 
     def close(self) -> None:
         """Close the file."""
@@ -283,17 +284,17 @@ class RunRows:
 
     def chunks(self, columns: Sequence[str]) -> Iterator[Rows]:
         """Yield the rows of each chunk with these columns."""
-        for number in self._numbers:
-            yield self._chunk(number, columns)
+        for group in self._row_groups:
+            yield from self._chunks(group, columns)
 
     def in_flight(self, end_ms: float) -> Rows:
         """Return the transactions in flight at the end of arrivals. The rows of a run are ordered by end time."""
         chosen = set(self._with_in_flight)
-        for number in reversed(self._numbers):
-            if not np.any(self._chunk(number, ()).transactions.end_ms > end_ms):
+        for group in reversed(self._row_groups):
+            if not any(np.any(rows.transactions.end_ms > end_ms) for rows in self._chunks(group, ())):
                 break
-            chosen.add(number)
-        found = [_take_in_flight(self._chunk(number, ()).until(end_ms)) for number in sorted(chosen)]
+            chosen.add(group)
+        found = [_take_in_flight(rows.until(end_ms)) for group in sorted(chosen) for rows in self._chunks(group, ())]
         groups = np.concatenate([np.zeros(0, np.int64), *(rows.groups for rows in found)])
         return Rows(groups, Transactions.join([rows.transactions for rows in found]), np.full(len(groups), -1), {})
 
@@ -304,10 +305,10 @@ class RunRows:
     def committing_over_time(self, end_ms: float) -> Floats:
         """Return the number of committing transactions in equal parts of ``[0, end_ms]``."""
         counts = CommittingCounts(1, np.linspace(0.0, end_ms, SERIES_BINS + 1))
-        for number in self._numbers:
-            transactions = self._read(number, ("status",))[1]
-            entered = transactions.entered
-            counts.add(np.zeros(int(entered.sum()), np.int64), transactions.entry_ms[entered], transactions.end_ms[entered])
+        for group in self._row_groups:
+            for _, transactions in self._read(group, ("status",)):
+                entries, ends = take_chosen(transactions.entered, transactions.entry_ms, transactions.end_ms)
+                counts.add(np.broadcast_to(np.int64(0), len(entries)), entries, ends)
         return np.asarray(counts.mean[0])
 
     def tables_grow(self, end_ms: float) -> bool:
@@ -337,49 +338,50 @@ class RunRows:
             name: Submitted.in_order(numbers[index], moments[index], transactions.take(index)) for name, index in places.items()
         }
 
-    def _chunk(self, number: int, columns: Sequence[str]) -> Rows:
-        group, transactions = self._read(number, (*columns, *_TEXT_COLUMNS))
-        found = {name: group.numbers(name) for name in columns}
-        return Rows(self._groups_of(group), transactions, group.text_codes("abort_reason", ABORT_REASONS), found)
+    def _chunks(self, group: int, columns: Sequence[str]) -> Iterator[Rows]:
+        for chunk, transactions in self._read(group, (*columns, *_TEXT_COLUMNS)):
+            found = {name: chunk.numbers(name) for name in columns}
+            yield Rows(self._groups_of(chunk), transactions, chunk.text_codes("abort_reason", ABORT_REASONS), found)
 
     @property
-    def _numbers(self) -> range:
-        """Numbers of the chunks."""
+    def _row_groups(self) -> range:
+        """Numbers of the row groups."""
         return range(len(self._file.constants))
 
-    def _read(self, number: int, columns: Sequence[str]) -> tuple[RowChunk, Transactions]:
-        """Read some columns of a chunk, and return the chunk and its transactions."""
-        if self._file.constants[number].get("status") == "committed":
-            group = self._file.read(number, (*columns, "t_commit_start", "t_commit"))
-            return group, Transactions.of_commits(group.numbers("t_commit_start"), group.numbers("t_commit"))
-        group = self._file.read(number, (*columns, *_KEY_COLUMNS))
-        committed, aborted = (group.text_codes("status", [name]) == 0 for name in ("committed", "aborted"))
-        start, submit, total, commit = (group.numbers(name) for name in _KEY_COLUMNS)
-        return group, Transactions.of_rows(start, submit, total, commit, committed, aborted)
+    def _read(self, group: int, columns: Sequence[str]) -> Iterator[tuple[RowChunk, Transactions]]:
+        """Read some columns of a row group, and yield each chunk and its transactions."""
+        if self._file.constants[group].get("status") == "committed":
+            for chunk in self._file.read(group, (*columns, "t_commit_start", "t_commit")):
+                yield chunk, Transactions.of_commits(chunk.numbers("t_commit_start"), chunk.numbers("t_commit"))
+            return
+        for chunk in self._file.read(group, (*columns, *_KEY_COLUMNS)):
+            committed, aborted = (chunk.text_codes("status", [name]) == 0 for name in ("committed", "aborted"))
+            start, submit, total, commit = (chunk.numbers(name) for name in _KEY_COLUMNS)
+            yield chunk, Transactions.of_rows(start, submit, total, commit, committed, aborted)
 
     def _find_groups(self) -> list[tuple[str, str]]:
-        """Find the groups, ordered by operation and class, and the chunks that contain transactions in flight."""
+        """Find the groups, ordered by operation and class, and the row groups that contain transactions in flight."""
         present: set[tuple[str, str]] = set()
-        for number in self._numbers:
-            group = self._file.read(number, ("workload_class", "operation_type", "status"))
-            pairs, classes, operations = group.pairs()
-            if np.any(pairs < 0):
-                raise ValueError("workload_class or operation_type is null in some rows")
-            if not set(operations) <= set(OPERATIONS):
-                raise ValueError("operation_type has a value that is not an operation")
-            used = np.flatnonzero(np.bincount(pairs, minlength=len(classes) * len(operations)))
-            present |= {(classes[pair % len(classes)], operations[pair // len(classes)]) for pair in used.tolist()}
-            if np.any(group.text_codes("status", ["committed", "aborted"]) < 0):
-                self._with_in_flight.append(number)
+        for number in self._row_groups:
+            for chunk in self._file.read(number, ("workload_class", "operation_type", "status")):
+                pairs, classes, operations = chunk.pairs()
+                if np.any(pairs < 0):
+                    raise ValueError("workload_class or operation_type is null in some rows")
+                if not set(operations) <= set(OPERATIONS):
+                    raise ValueError("operation_type has a value that is not an operation")
+                used = np.flatnonzero(np.bincount(pairs, minlength=len(classes) * len(operations)))
+                present |= {(classes[pair % len(classes)], operations[pair // len(classes)]) for pair in used.tolist()}
+                if number not in self._with_in_flight and np.any(chunk.text_codes("status", ["committed", "aborted"]) < 0):
+                    self._with_in_flight.add(number)
         groups = sorted(present, key=lambda group: (group[1], group[0]))
         self._codes = {group: number for number, group in enumerate(groups)}
         return groups
 
-    def _groups_of(self, group: RowChunk) -> Ints:
+    def _groups_of(self, chunk: RowChunk) -> Ints:
         """Return the group number of each row."""
         if len(self._codes) == 1:
-            return np.zeros(len(group), np.int64)
-        pairs, classes, operations = group.pairs()
+            return np.broadcast_to(np.int64(0), len(chunk))
+        pairs, classes, operations = chunk.pairs()
         numbers = [self._codes.get((workload_class, operation), -1) for operation in operations for workload_class in classes]
         return np.array(numbers, np.int64)[pairs]
 

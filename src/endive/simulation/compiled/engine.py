@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from endive.simulation.columns import BATCH_ROWS, COLUMNS, RESULT_SCHEMA, Column
 from endive.simulation.compiled import run_state
 from endive.simulation.compiled.kernel_cache import load_kernel
 from endive.simulation.compiled.lower import OPERATION_ORDER, features_of, lower
-from endive.simulation.compiled.run_state import point, with_more_ages, with_more_handovers, with_more_slots, with_room_in_history
+from endive.simulation.compiled.run_state import with_more_ages, with_more_handovers, with_more_slots, with_room_in_history
 from endive.simulation.config import SimulationConfig
 from endive.simulation.summary import RunCounters
 from endive.steps import REQUEST_FAILED
@@ -76,10 +77,7 @@ _COMPUTED: Mapping[str, Callable[[_Finished], pa.Array]] = {
 
 
 def to_batch(words: run_state.Ints, tables: run_state.Ints, class_names: Sequence[str]) -> pa.RecordBatch:
-    """Return an Arrow batch of rows with the tables in ``tables``.
-
-    The batch refers to the memory of ``words``, so the caller must not change ``words`` later.
-    """
+    """Return an Arrow batch of rows with the tables in ``tables``. The batch does not refer to the memory of ``words``."""
     done = _Finished(words, tables, class_names)
     return pa.RecordBatch.from_arrays([_array(column, done) for column in COLUMNS], schema=RESULT_SCHEMA)
 
@@ -110,14 +108,35 @@ def _orphaned(done: _Finished) -> npt.NDArray[np.int64]:
 
 
 def _plain(values: npt.NDArray[np.generic]) -> pa.Array:
-    return pa.array(values)
+    """Return a copy of 8-byte numbers. Most columns are constant, and equal constant columns share one array.
+
+    The copy is in the memory of Arrow's pool. In the memory of NumPy, metadata of the Parquet writer fragments the heap, which then
+    grows with the length of the run.
+    """
+    words = values.view(np.int64)
+    first = words[0]
+    if (words == first).all():
+        return _repeat_number(values.dtype.str, int(first), len(words))
+    buffer = pa.allocate_buffer(values.nbytes)
+    np.frombuffer(buffer, np.int64)[:] = words
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, buffer])
+
+
+@lru_cache(maxsize=16)
+def _repeat_number(kind: str, word: int, rows: int) -> pa.Array:
+    return pa.array(np.full(rows, word).view(kind))
+
+
+@lru_cache(maxsize=16)
+def _repeat_text(text: str | None, rows: int) -> pa.Array:
+    return pa.repeat(pa.scalar(text, pa.string()), rows)
 
 
 def _named(codes: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Array:
     """Return the name of each code. The name of a negative code is null."""
     first, last = int(codes.min()), int(codes.max())
     if first == last:  # the common case of most columns
-        return pa.nulls(len(codes), pa.string()) if first < 0 else pa.repeat(pa.scalar(names[first], pa.string()), len(codes))
+        return _repeat_text(None if first < 0 else names[first], len(codes))
     return pa.array(names, pa.string()).take(pa.array(codes, mask=codes < 0) if first < 0 else pa.array(codes))
 
 
@@ -166,20 +185,11 @@ class CompiledEngine:
         return self._counters()
 
     def _flush(self) -> None:
-        """Pass the rows to the sink.
-
-        If the rows fill at least half of the buffer, the Arrow batch refers to the buffer and the kernel gets a new one. Otherwise
-        the batch is a copy. A new buffer must contain zeros, because a kernel does not write the columns of features that it does
-        not have.
-        """
-        run, words, tables = self._world.run[0], self._world.rows, self._world.row_tables
+        """Pass the rows to the sink."""
+        run = self._world.run[0]
         rows = int(run["rows_used"])
-        if 2 * rows >= len(tables):
-            self._world = point(self._world._replace(rows=np.zeros(words.shape, words.dtype)))
-        else:
-            words = words[:, :rows].copy()
         if rows:
-            self._sink(to_batch(words[:, :rows], tables[:rows], self._names))
+            self._sink(to_batch(self._world.rows[:, :rows], self._world.row_tables[:rows], self._names))
         run["rows_used"] = 0
 
     def _add_in_flight(self) -> None:
