@@ -38,7 +38,7 @@ def time_places(moments_ms: Floats, edges_ms: Floats) -> Ints:
 
 
 _FEW = 8
-"""Number of sets up to which one sum for each set is faster than ``numpy.bincount``, which waits for each addition to a set."""
+"""Maximum number of sets for which one sum per set is faster than ``numpy.bincount``, whose additions to a set are sequential."""
 
 
 def count_by(groups: Ints, number: int, chosen: Flags | None = None, weights: npt.NDArray[np.generic] | None = None) -> Floats:
@@ -56,7 +56,7 @@ def count_by(groups: Ints, number: int, chosen: Flags | None = None, weights: np
 
 
 def take_chosen(chosen: Flags, *columns: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:
-    """Return the chosen rows of columns; the columns themselves if all rows are chosen."""
+    """Return the chosen rows of columns, or the columns themselves if all rows are chosen."""
     return columns if chosen.all() else tuple(column[chosen] for column in columns)
 
 

@@ -2,8 +2,8 @@
 
 ``ParquetSink`` writes the results of a run. A row group contains several batches, because the Parquet writer keeps about 80 KiB of
 metadata per row group in memory. If a study keeps only a sample of its rows, or none, ``SampleSink`` writes the rows to keep, and
-``MeasuringSink`` writes a temporary file with the columns from which the run is measured. That file is not compressed, because it
-is read once or twice and then removed.
+``MeasuringSink`` writes a temporary file with the columns from which the run is measured. The temporary file is not compressed,
+because it is read once or twice and then removed.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ class RowChunk:
         return np.asarray(places[codes])
 
     def pairs(self) -> tuple[Ints, list[str], list[str]]:
-        """Return for each row a number of its class and operation (-1 if one is null), and the classes and operations."""
+        """Return a code for the class and operation of each row (-1 if one is null), and both names by code."""
         (classes, class_names), (operations, operation_names) = (self.codes(each) for each in ("workload_class", "operation_type"))
         if classes.strides == operations.strides == (0,) and len(self):
             pair = -1 if min(classes[0], operations[0]) < 0 else 0
@@ -256,7 +256,7 @@ def open_rows(path: Path) -> RowFile:
 
 
 class ParquetFile:
-    """Results of a run, which are read in chunks of ``BATCH_ROWS`` rows; the statistics of row groups show the constant columns."""
+    """Results of a run, read in chunks of ``BATCH_ROWS`` rows. Constant columns are known from the statistics of row groups."""
 
     def __init__(self, path: Path) -> None:
         self._file = pq.ParquetFile(path, read_dictionary=_TEXTS)
@@ -303,7 +303,7 @@ def _constant_columns(group: Any) -> Constants:
 
 
 class MeasuringFile:
-    """Temporary file of the columns for metrics. A row group is one chunk, which is mapped into memory while it is used."""
+    """Temporary file with the columns for metrics. A row group is one chunk, which is mapped into memory while it is in use."""
 
     def __init__(self, path: Path) -> None:
         self._path = str(path)
@@ -322,7 +322,7 @@ class MeasuringFile:
         self.rows = sum(self._sizes)
 
     def read(self, group: int, columns: Sequence[str]) -> Iterator[RowChunk]:
-        """Return a row group; only the pages of columns that are used are read."""
+        """Return a row group as one chunk. Only memory pages of columns that are used are read."""
         with pa.memory_map(self._path) as file:
             file.seek(self._starts[group])
             with pa.ipc.open_stream(file) as stream:

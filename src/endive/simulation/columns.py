@@ -173,7 +173,7 @@ TIME_WORDS = {column.name: column.word for column in (BY_ATTRIBUTE[attribute] fo
 
 
 BATCH_ROWS = 65_536
-"""Number of rows in a batch. Result files contain whole batches in each row group, so this number affects their bytes."""
+"""Number of rows in a batch. Row groups of result files contain whole batches, so this number affects the bytes of files."""
 
 _ARROW: dict[Kind, pa.DataType] = {
     "id": pa.int64(),
@@ -233,7 +233,7 @@ def batch_to_results(batch: pa.RecordBatch) -> list[TransactionResult]:
 
 
 def is_constant_text(column: pa.Array) -> bool:
-    """Return whether all values of a text column that is not empty are equal, or null. This is faster than to hash the values."""
+    """Return whether all values of a non-empty text column are equal, or all are null. This is faster than hashing the values."""
     if column.null_count:
         return bool(column.null_count == len(column))
     return bool(pc.all(pc.equal(column, column[0].as_py())).as_py())

@@ -1,8 +1,8 @@
 """Measure runs from their files: choose the window of their configuration, and reduce each run to a few rows of metrics.
 
-All commands use ``measure_experiments``: it takes the runs of one or more configurations that are compared, chooses one window from
-all seeds, and measures each run in that window. It reads the rows in chunks and depends only on the files, so Spark tasks, local
-studies and the live page get the same numbers.
+All commands use ``measure_experiments``. This function takes the runs of one configuration, or of several configurations to
+compare, determines one window from all seeds, and measures each run in this window. It reads the rows in chunks and depends only on
+the files, so Spark tasks, local studies and the live page get the same numbers.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ def open_run(experiment: str, run: RunFile) -> closing[RunRows]:
 
 
 class RunRows:
-    """Rows of one run, read from a file one chunk at a time. Columns that are constant in a row group are not read."""
+    """Rows of one run, read from a file chunk by chunk. Columns that are constant in a row group are not read."""
 
     def __init__(self, path: Path) -> None:
         self._file = open_rows(path)

@@ -110,8 +110,8 @@ def _orphaned(done: _Finished) -> npt.NDArray[np.int64]:
 def _plain(values: npt.NDArray[np.generic]) -> pa.Array:
     """Return a copy of 8-byte numbers. Most columns are constant, and equal constant columns share one array.
 
-    The copy is in the memory of Arrow's pool. In the memory of NumPy, metadata of the Parquet writer fragments the heap, which then
-    grows with the length of the run.
+    The copy is in the memory of Arrow's pool. In NumPy's memory, metadata of the Parquet writer would fragment the heap, which
+    would then grow with the length of the run.
     """
     words = values.view(np.int64)
     first = words[0]
@@ -135,7 +135,7 @@ def _repeat_text(text: str | None, rows: int) -> pa.Array:
 def _named(codes: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Array:
     """Return the name of each code. The name of a negative code is null."""
     first, last = int(codes.min()), int(codes.max())
-    if first == last:  # the common case of most columns
+    if first == last:  # the case for most columns
         return _repeat_text(None if first < 0 else names[first], len(codes))
     return pa.array(names, pa.string()).take(pa.array(codes, mask=codes < 0) if first < 0 else pa.array(codes))
 
