@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from endive.catalog import AppendCatalog
 from endive.simulation.compiled import kernel_cache
 from endive.simulation.compiled.lower import NotLowerableError, check_lowerable, features_of
 from endive.simulation.config import SimulationConfig
@@ -134,7 +133,7 @@ def _continue(config: SimulationConfig, pilots: list[Pilot], before: float, last
     """
     first_ms, last_ms = pilots[-2].duration_ms, pilots[-1].duration_ms
     early, late = before / first_ms, (last - before) / (last_ms - first_ms)
-    growing_ms = min(_constant_after_ms(config, last_ms), config.duration_ms) - last_ms
+    growing_ms = min(_constant_after_ms(config, pilots), config.duration_ms) - last_ms
     if growth(pilots) <= STEADY_GROWTH or late <= early or growing_ms <= 0.0:
         return _continue_line(config, pilots, before, last)
     rise = 2.0 * (late - early) / last_ms
@@ -143,11 +142,11 @@ def _continue(config: SimulationConfig, pilots: list[Pilot], before: float, last
     return last + rate * left_ms + rise * growing_ms * (left_ms - growing_ms / 2.0)
 
 
-def _constant_after_ms(config: SimulationConfig, pilot_ms: float) -> float:
+def _constant_after_ms(config: SimulationConfig, pilots: list[Pilot]) -> float:
     """Return the time after which the number of transactions in flight is constant.
 
-    In an overloaded log, the number of transactions that wait for an append grows until the end of the run.
+    If a log or a store is overloaded, clients send rejected writes again, so this number grows until the end of the run.
     """
-    if isinstance(config.catalog, AppendCatalog) or config.ml_append_mode:
+    if pilots[-1].refusals > 0.0:
         return config.duration_ms
-    return max(steady_after_ms(config), _BACKLOG * pilot_ms)
+    return max(steady_after_ms(config), _BACKLOG * pilots[-1].duration_ms)

@@ -36,8 +36,8 @@ _BURST_GROWTH = -0.5
 """Exponent of ``growth`` below which most of the work is due to the first transactions of all clients."""
 _SHORTEST_STEP, _LONGEST_STEP = 4.0, 16.0
 """Limits of the ratio between the durations of two consecutive pilot runs."""
-_REFUSALS = ("append_physical_failure", "manifest_append_physical_failure")
-"""Counters of rejected appends, which transactions do not count as steps."""
+_REFUSALS = ("append_physical_failure", "manifest_append_physical_failure", "commit_throttled")
+"""Counters of writes that clients send again without a limit. They are not among the steps of transactions."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Pilot:
         duration_ms: Simulated duration.
         by_class: Number of transactions by workload class.
         units: Work of the engine, as the number of steps that would take about the same time.
-        refusals: Number of rejected appends, which are part of the work.
+        refusals: Number of writes that were rejected and sent again, which are part of the work.
         setup_s: CPU seconds to set up the engine.
         cpu_s: CPU seconds of the engine after its setup.
     """
@@ -140,8 +140,8 @@ def steady_after_ms(config: SimulationConfig) -> float:
 def growth(pilots: list[Pilot]) -> float:
     """Return the exponent with which the rate of work grows over time, from the last two pilot runs; 0 for a constant rate.
 
-    In an overloaded log, rejected appends grow from the start, although they may be a small part of the work at first. The exponent
-    is then that of the rejected appends.
+    In an overloaded log or store, rejected writes grow from the start, although they may be a small part of the work at first. The
+    exponent is then that of the rejected writes.
     """
     first, last = pilots[-2:]
     times = first.duration_ms, last.duration_ms
