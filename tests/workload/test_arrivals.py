@@ -210,7 +210,7 @@ class TestTrace:
         assert document.workload["w"].trace == str(path)
 
     def test_the_model_wants_it_in_order(self) -> None:
-        with pytest.raises(ValueError, match="order of time"):
+        with pytest.raises(ValueError, match="chronological order"):
             TraceArrivals(())
 
     @pytest.mark.parametrize(

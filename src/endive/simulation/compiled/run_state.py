@@ -20,9 +20,9 @@ from endive.transaction import paths
 from endive.transaction.policy import BACKOFF_KINDS, OnRealConflict, OnUnknown
 from endive.workload.committer import COMMIT_ROUNDS
 
-# Time components: indices of Txn.times, in the order of accesses.TIMES.
+# Time components: indices of Txn.times, in the order of types.TIMES.
 CATALOG_READ, RUNTIME, PER_ATTEMPT_IO, CONFLICT_IO, BACKOFF, CATALOG_COMMIT = range(6)
-# File accesses: indices of Txn.counts, in the order of accesses.COUNTERS; all but the last are also indices of Class.access and
+# File accesses: indices of Txn.counts, in the order of types.COUNTERS; all but the last are also indices of Class.access and
 # Class.sized.
 METADATA_READ, METADATA_WRITE, LIST_READ, LIST_WRITE, FILE_READ, FILE_WRITE, FILE_DELETE, LIST_APPENDS = range(8)
 NUM_COUNTS = 8
