@@ -45,6 +45,8 @@ def bars(results: dict[str, Any]) -> Iterator[Bar]:
     if "estimates" in results:
         yield Bar("estimates within a factor of 3", 100.0 * results["estimates"]["within_3"], "%", ">=", 100.0)
         yield Bar("  the largest error", results["estimates"]["largest_error"], "x", "<=", 10.0)
+    for row in results.get("precision", ())[-1:]:
+        yield Bar("fixed seeds / precision, CPU time of all studies", row["ratio"], "x", ">=", 2.5)
     yield from _memory(results.get("memory"))
     for row in results.get("startup", ()):
         seen, order, bar = _STARTUP_BARS.get(row["case"], ("wall_s", "", None))

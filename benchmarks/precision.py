@@ -1,15 +1,21 @@
 """Compare the CPU time of studies with ``--precision`` and with a fixed number of seeds of the same precision.
 
-Studies of the gallery run in their quick form, in this process. With a fixed number of seeds, every point gets the maximum number
-of seeds that a point needs, so intervals are equal or narrower. The row also contains the seeds of the file and their widest
-interval, in multiples of the precision.
+The studies of the gallery run in their quick form, in this process, without ``groups`` and ``maintenance_paths``, whose runs are
+the longest. Each study requests the tightest precision of ``PRECISIONS`` that all of its points reach with the default maximum
+number of seeds, as a pilot predicts. With a looser precision, the pilot would be the largest part of the cost; with a tighter
+one, the maximum. Points at which more seeds do not help are ignored.
+
+The fixed number of seeds is the smallest number, the same at all points, with which all points have the precision. It follows from
+the variance over all seeds of each point, and its CPU time from the CPU time of a run with the seeds of a pilot. The row also
+contains the number of runs with the default seeds of a sweep, and with a precision of 1%.
 """
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -17,87 +23,127 @@ from typing import Any
 
 from benchmarks.measure import ROOT
 from endive.analysis.conditions import Subject, parse_question
-from endive.analysis.replication_rule import Reached, choose_subjects
-from endive.config.study import Precision, parse_precision
-from endive.config.sweep_file import Sweep
+from endive.analysis.estimates import t_quantile
+from endive.analysis.replication_rule import Reached, Width, choose_subjects, predict_seeds
+from endive.config.study import MOST_SEEDS, PILOT_SEEDS, Precision, parse_precision, parse_seeds
+from endive.config.sweep_file import DEFAULT_SEEDS, Sweep
 from endive.pipeline.jobs import LocalThreads
 from endive.pipeline.sweep import plan_more_seeds, run_sweep
 from endive.runs.plan import SweepPlan, plan_sweep, remaining_work
 
 STUDIES = (
-    "backoff_kinds",
-    "catalog_queue",
-    "failing_requests",
-    "formats",
-    "lost_answers",
+    "load_by_provider",
+    "catalog_latency",
+    "tables",
+    "backoff",
+    "catalog_designs",
+    "inlining",
     "merge_append_starvation",
-    "operation_mix",
+    "maintenance",
     "retries_where",
+    "catalog_queue",
+    "backoff_kinds",
+    "one_committer",
+    "lost_answers",
+    "failing_requests",
+    "compaction_interval",
+    "formats",
+    "iceberg_v4",
 )
-PRECISION = parse_precision("2%", "benchmark", most_seeds=40)
-_FILE_SEEDS = 5
+PRECISIONS = tuple(f"{step * 10.0**power:g}%" for power in (-1, 0, 1) for step in (1.0, 1.5, 2.0, 3.0, 5.0, 7.0))
+_TYPICAL = "1%"
+_QUICK_STUDIES = ("failing_requests",)
+_FEWEST = 2
+_THREADS = LocalThreads()
+_SUMS = ("precise_cpu_s", "fixed_cpu_s", "runs", "default_runs", "typical_runs")
 
 
 def measure_precision(shorter: float) -> list[dict[str, Any]]:
     """Return a row for each study, and one for all of them."""
-    studies = STUDIES if shorter == 1.0 else STUDIES[2:3]
-    rows = [_measure(name) for name in studies]
-    precise, fixed, file = (sum(row[name] for row in rows) for name in ("precise_cpu_s", "fixed_cpu_s", "file_cpu_s"))
-    total = {"case": "all", "precise_cpu_s": precise, "fixed_cpu_s": fixed, "ratio": fixed / precise, "file_cpu_s": file}
-    return [*rows, total]
+    rows = [_measure(name) for name in (STUDIES if shorter == 1.0 else _QUICK_STUDIES)]
+    total = {name: sum(row[name] for row in rows) for name in _SUMS}
+    return [*rows, {"case": "all", **total, "ratio": total["fixed_cpu_s"] / total["precise_cpu_s"]}]
 
 
 def _measure(name: str) -> dict[str, Any]:
-    reader = Sweep(
-        ROOT / "examples" / "sweeps" / f"{name}.toml", quick=True, precision=str(PRECISION), max_seeds=PRECISION.most_seeds
-    )
-    plan = plan_sweep(reader)
-    asked = []
-    if reader.question is not None:
-        asked = [parse_question(reader.question, {each for point in plan.points for each in point.document.workload}, name)]
-    subjects = choose_subjects(asked, PRECISION, name)
-    _run(replace(plan, seeds=(0,), precision=None), subjects)  # compiles kernels
-    precise_s, precise, reached = _run(plan, subjects)
-    most = max(len(precise.seeds_of(point)) for point in plan.points)
-    fixed_s, _, _ = _run(_with_seeds(plan, most), subjects)
-    file_s, _, of_file = _run(_with_seeds(plan, _FILE_SEEDS), subjects)
+    path = ROOT / "examples" / "sweeps" / f"{name}.toml"
+    plan = plan_sweep(Sweep(path, quick=True, seeds=str(PILOT_SEEDS)))
+    subjects = _choose_subjects(path, plan)
+    with tempfile.TemporaryDirectory(prefix="endive-bench-") as folder:  # compiles kernels
+        run_sweep(_THREADS, remaining_work(replace(plan, seeds=(0,)), Path(folder)), Path(folder))
+    with tempfile.TemporaryDirectory(prefix="endive-bench-") as folder:
+        started = time.process_time()
+        run_sweep(_THREADS, remaining_work(plan, Path(folder)), Path(folder))
+        pilot_s = time.process_time() - started
+        precision = _choose_precision(plan, Path(folder), subjects)
+        typical = _plan_precise(plan, parse_precision(_TYPICAL, name), Path(folder), subjects)
+    precise_s, precise, reached = _run_precise(plan, precision, subjects)
+    fixed = _count_fixed(reached.values())
+    fixed_s = pilot_s * fixed / PILOT_SEEDS
     return {
         "case": name,
         "points": len(plan.points),
-        "precision": str(PRECISION),
+        "precision": str(precision),
         "not_reached": sum(bool(each.wide) for each in reached.values()),
         "runs": precise.runs,
         "precise_cpu_s": precise_s,
-        "fixed_seeds": most,
-        "fixed_runs": most * len(plan.points),
+        "fixed_seeds": fixed,
+        "fixed_runs": fixed * len(plan.points),
         "fixed_cpu_s": fixed_s,
         "ratio": fixed_s / precise_s,
-        "file_seeds": _FILE_SEEDS,
-        "file_cpu_s": file_s,
-        "file_widest": _widest(of_file),
+        "default_runs": len(parse_seeds(DEFAULT_SEEDS)) * len(plan.points),
+        "typical_runs": typical.runs,
     }
 
 
-def _with_seeds(plan: SweepPlan, seeds: int) -> SweepPlan:
-    """Return a plan with a fixed number of seeds, measured by the same precision."""
-    bound = Precision(PRECISION.value, PRECISION.shares_only, seeds)
-    return replace(plan, seeds=tuple(range(seeds)), precision=bound, counts={})
+def _choose_subjects(path: Path, plan: SweepPlan) -> tuple[Subject, ...]:
+    question = Sweep(path).question
+    classes = {each for point in plan.points for each in point.document.workload}
+    asked = [] if question is None else [parse_question(question, classes, path.stem)]
+    return choose_subjects(asked, parse_precision(_TYPICAL, path.stem), path.stem)
 
 
-def _widest(reached: Mapping[str, Reached]) -> float:
-    widths = [width for each in reached.values() for width in each.widths if width.half_width is not None and width.wanted > 0.0]
-    return max(width.half_width / width.wanted for width in widths if width.half_width is not None)
+def _choose_precision(plan: SweepPlan, root: Path, subjects: tuple[Subject, ...]) -> Precision:
+    """Return the tightest precision that all points are expected to reach with the default maximum number of seeds."""
+    for text in PRECISIONS:
+        wider = parse_precision(text, "benchmark", MOST_SEEDS + 1)
+        planned = _plan_precise(plan, wider, root, subjects)
+        if max(len(planned.seeds_of(point)) for point in plan.points) <= MOST_SEEDS:
+            break
+    return replace(wider, most_seeds=MOST_SEEDS)
 
 
-def _run(plan: SweepPlan, subjects: tuple[Subject, ...]) -> tuple[float, SweepPlan, Mapping[str, Reached]]:
-    """Run a plan with the seeds that it needs; return the CPU time, the plan and the reached precision."""
-    threads = LocalThreads()
+def _plan_precise(plan: SweepPlan, precision: Precision, root: Path, subjects: tuple[Subject, ...]) -> SweepPlan:
+    more, _ = plan_more_seeds(lambda: nullcontext(_THREADS), replace(plan, precision=precision), root, subjects)
+    return more
+
+
+def _run_precise(
+    plan: SweepPlan, precision: Precision, subjects: tuple[Subject, ...]
+) -> tuple[float, SweepPlan, Mapping[str, Reached]]:
+    """Run a plan with the seeds that a precision needs; return the CPU time, the plan and the reached widths."""
+    plan = replace(plan, precision=precision)
     started = time.process_time()
     with tempfile.TemporaryDirectory(prefix="endive-bench-") as folder:
         root = Path(folder)
         while True:
-            run_sweep(threads, remaining_work(plan, root), root)
-            more, reached = plan_more_seeds(lambda: nullcontext(threads), plan, root, subjects)
+            run_sweep(_THREADS, remaining_work(plan, root), root)
+            more, reached = plan_more_seeds(lambda: nullcontext(_THREADS), plan, root, subjects)
             if more.runs == plan.runs:
                 return time.process_time() - started, plan, reached
             plan = more
+
+
+def _count_fixed(reached: Iterable[Reached]) -> int:
+    """Return the smallest number of seeds, the same at all points, with which all intervals are as narrow as requested."""
+    return max(
+        predict_seeds([_scale_to_fewest(width, each.seeds)], _FEWEST, MOST_SEEDS) for each in reached for width in each.widths
+    )
+
+
+def _scale_to_fewest(width: Width, seeds: int) -> Width:
+    """Return the width of an interval with the same variance and the fewest seeds."""
+    if width.half_width is None:
+        return width
+    factor = t_quantile(_FEWEST - 1) / t_quantile(seeds - 1) * math.sqrt(seeds / _FEWEST)
+    return replace(width, half_width=width.fixed + (width.half_width - width.fixed) * factor)
