@@ -27,6 +27,7 @@ from benchmarks.pipeline import measure_pipeline, measure_scale
 from benchmarks.precision import measure_precision
 from benchmarks.reference import measure_reference
 from benchmarks.report import measure_report
+from benchmarks.searches import measure_searches
 from benchmarks.snapshots import measure_snapshots
 from benchmarks.startup import measure_startup
 from benchmarks.suite import measure_suite
@@ -39,6 +40,7 @@ PARTS: dict[str, Callable[[float], Any]] = {
     "estimates": measure_estimates,
     "one_pass": measure_one_pass,
     "precision": measure_precision,
+    "searches": measure_searches,
     "memory": measure_memory,
     "startup": lambda _: measure_startup(),
     "reference": measure_reference,

@@ -47,6 +47,8 @@ def bars(results: dict[str, Any]) -> Iterator[Bar]:
         yield Bar("  the largest error", results["estimates"]["largest_error"], "x", "<=", 10.0)
     for row in results.get("precision", ())[-1:]:
         yield Bar("fixed seeds / precision, CPU time of all studies", row["ratio"], "x", ">=", 2.5)
+    for row in results.get("searches", ()):
+        yield Bar(row["case"], row["cpu_s"], " s of CPU", "<", 60.0)
     yield from _memory(results.get("memory"))
     for row in results.get("startup", ()):
         seen, order, bar = _STARTUP_BARS.get(row["case"], ("wall_s", "", None))

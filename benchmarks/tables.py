@@ -29,6 +29,7 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
         "default_runs",
         "typical_runs",
     ),
+    "searches": ("case", "cpu_s", "runs", "transactions", "before_cpu_s", "before_runs", "before_transactions", "ratio"),
     "memory": ("case", "transactions", "peak_mib", "peak_rss_mib", "cpu_s"),
     "startup": ("case", "wall_s", "cpu_s"),
     "simpy": ("case", "events", "reference_us_per_event", "simpy_us_per_event", "ratio"),
