@@ -64,7 +64,7 @@ def test_the_scenarios_of_a_study_are_ordered_by_its_question(study: Path) -> No
     better = verdicts(found)
     assert (better["S3 Express"], better["slower"]) == (True, False)
     assert ranking["best"] == {"name": "S3 Express", "clear": True, "rivals": []}
-    assert re.match(r"Time to commit p50 of ingest is [\d.]+ m?s in `today`, ", found["answer"][0])
+    assert re.match(r"The p50 time to commit of ingest is [\d.]+ m?s in `today`; it ", found["answer"][0])
     assert "`slower` (" in found["answer"][0]
     assert "`same_but_for_runtime_of_merge` (" in found["answer"][0]
     assert found["answer"][1] == "Choose `S3 Express`, which is significantly better than all others (95%)."
@@ -81,7 +81,7 @@ def test_the_intervals_are_wider_than_those_of_two(study: Path, config: Path) ->
 
 def test_the_table_has_the_names_of_scenarios_and_simultaneous_intervals(study: Path) -> None:
     text = invoke("compare", str(study), "--seeds", "3").stdout
-    assert "Time to commit p50 of ingest" in text
+    assert "The p50 time to commit of ingest" in text
     assert "baseline" in text
     assert "Differences from today, with 3 simultaneous 95% intervals." in text
     assert text.index("S3 Express") < text.index("slower")
@@ -102,7 +102,7 @@ def test_files_can_be_named_and_metrics_chosen(config: Path) -> None:
     twice = data("a.toml", "a.toml", "a.toml", "--seeds", "3", "--metric", "p50")
     assert [each["name"] for each in twice["sides"]] == ["a.toml (1)", "a.toml (2)", "a.toml (3)"]
     shown = twice["rankings"][0]["order"][0]["shown"]
-    assert twice["answer"][0].endswith(f"not significantly different in `a.toml (2)` ({shown}) and `a.toml (3)` ({shown}).")
+    assert twice["answer"][0].endswith(f"; it does not differ significantly in `a.toml (2)` ({shown}) and `a.toml (3)` ({shown}).")
 
 
 def test_experiments_of_a_study_are_compared_by_their_scenarios(study: Path) -> None:

@@ -60,7 +60,7 @@ def test_a_faster_store_is_better(config: Path) -> None:
     latency = of(found, "time_to_commit_p50_ms")
     assert latency["better"] is True
     assert latency["difference"] < -latency["half_width"] < 0.0
-    assert "time to commit p50 " in latency["verdict"]
+    assert "p50 time to commit " in latency["verdict"]
     assert latency["verdict"].endswith("%)")
     assert found["answer"][0].startswith("B is better than A in ")
     assert {each["workload_class"] for each in found["comparisons"]} == {"all", "ingest", "merge"}

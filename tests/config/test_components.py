@@ -104,7 +104,7 @@ def test_scenarios_of_a_part_are_swept_compared_and_reported(config: Path) -> No
     outcomes = [row for batch in simulate_runs(iter(make_task_table([specs]).to_batches())) for row in batch.to_pylist()]
     assert [row["state"] for row in outcomes] == ["done"] * 6
     study = measured(root)
-    assert answer_study(study)[0].startswith("Time to commit p50 of all transactions")
+    assert answer_study(study)[0].startswith("The p50 time to commit of all transactions")
     Path("elsewhere.py").rename("queue_catalog.py")
     data = strict(invoke("compare", "study.toml", "--allow-code", "--warmup", "1000", "--json").stdout)
     assert data["rankings"][0]["order"][0]["name"] == "five times as fast"

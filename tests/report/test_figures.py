@@ -512,7 +512,7 @@ def test_success_against_p99_has_a_point_for_each_configuration(mixed: Study) ->
     rows = study.experiments.assign(time_to_commit_p99_ms_hw=5.0, success_rate_low=0.99, success_rate_high=1.0)
     figure = build_figure(replace(study, experiments=rows), "success_latency")
     assert figure.data[["series", "latency", "y"]].to_numpy().tolist() == [["a", 400.0, 1.0], ["b", 900.0, 1.0]]
-    assert (figure.x.title, figure.y.title) == ("time to commit, p99 (ms)", "success (%)")
+    assert (figure.x.title, figure.y.title) == ("p99 time to commit (ms)", "success (%)")
     with pytest.raises(ReportError, match="needs two or more configurations without a numeric axis"):
         build_figure(mixed, "success_latency")
 

@@ -53,7 +53,7 @@ def scenarios(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 def test_the_answer_begins_with_the_question_and_names_every_scenario(scenarios: Study) -> None:
     first = answer_study(scenarios)[0]
-    assert re.match(r"Success of upkeep is [\d.–%]+ in `today`, better in ", first)
+    assert re.match(r"Success of upkeep is [\d.–%]+ in `today`; it is better in ", first)
     assert all(f"`{name}` (" in first for name in ("less work", "fewer_writers"))
 
 
@@ -93,15 +93,17 @@ def test_a_new_name_of_a_scenario_reaches_the_report(tmp_path: Path) -> None:
     again = measured(root)
     assert [each.label for each in again.series] == ["before", "half the work"]
     assert len(again.manifest.experiments) == 2
-    assert re.match(r"Time to commit p50 of ingest is [\d.]+ m?s in `before`, ", answer_study(again)[0])
+    assert re.match(r"The p50 time to commit of ingest is [\d.]+ m?s in `before`; it ", answer_study(again)[0])
 
 
 def test_along_an_axis_both_ends_are_reported(tmp_path: Path) -> None:
     more = '[axes]\n"workload.ingest.rate" = [2.0, 9.0]\n'
     study = measured(run_study(tmp_path, "success(upkeep)", more + "[scenario.quick.set]\nworkload.upkeep.runtime.value = 50\n"))
     record = answer_study(study)
-    assert re.match(r"At ingest rate 9/s, success of upkeep is [\d.–%]+ in `today`, ", record[0])
-    assert any(re.match(r"At ingest rate 2/s, success of upkeep is [\d.–%]+ in `today`, ", sentence) for sentence in record[:3])
+    assert re.match(r"At ingest rate 9/s, success of upkeep is [\d.–%]+ in `today`; it is ", record[0])
+    assert any(
+        re.match(r"At ingest rate 2/s, success of upkeep is [\d.–%]+ in `today`; it is ", sentence) for sentence in record[:3]
+    )
     assert build_report_figures(study)[0].name == "frontier"
     assert "question" not in [figure.name for figure in build_report_figures(study)]
     assert build_figure(study, "question").kind == "line"
@@ -110,7 +112,7 @@ def test_along_an_axis_both_ends_are_reported(tmp_path: Path) -> None:
 def test_without_scenarios_every_configuration_is_reported_the_best_first(tmp_path: Path) -> None:
     study = measured(run_study(tmp_path, "p50(ingest)", '[axes]\n"storage.provider" = ["s3", "s3x"]\n'))
     record = answer_study(study)[0]
-    assert record.startswith("Time to commit p50 of ingest is ")
+    assert record.startswith("The p50 time to commit of ingest is ")
     assert record.index("with S3 Express") < record.index("with S3.")
     assert build_report_figures(study)[0].name == "question"
 

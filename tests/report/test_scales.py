@@ -95,4 +95,4 @@ def test_ticks_are_at_measured_or_round_numbers() -> None:
     ],
 )
 def test_durations_have_ticks_at_round_durations(scale: Scale, span: tuple[float, float], expected: list[float]) -> None:
-    assert place_ticks(Axis("y", "time to commit, p99 (ms)", scale), span) == expected
+    assert place_ticks(Axis("y", "p99 time to commit (ms)", scale), span) == expected

@@ -28,8 +28,8 @@ from endive.report.verdicts import describe_difference, describe_pairs, explain_
         ("throughput_per_s", 12.14, 0.83, 1.34, "throughput 12.1 ± 0.8/s higher in B (+34%)"),
         ("throughput_per_s", -2.0, 0.5, 0.8, "throughput 2.0 ± 0.5/s lower in B (-20%)"),
         ("success_rate", -0.0512, 0.011, 0.95, "success 5.1 ± 1.1 pp lower in B"),
-        ("time_to_commit_p99_ms", -1234.0, 99.0, 0.6, "time to commit p99 1.23 ± 0.10 s shorter in B (-40%)"),
-        ("commit_latency_p99_ms", 5.0, 1.0, 1.5, "commit latency p99 of committed transactions 5.0 ± 1.0 ms longer in B (+50%)"),
+        ("time_to_commit_p99_ms", -1234.0, 99.0, 0.6, "p99 time to commit 1.23 ± 0.10 s shorter in B (-40%)"),
+        ("commit_latency_p99_ms", 5.0, 1.0, 1.5, "p99 commit latency of committed transactions 5.0 ± 1.0 ms longer in B (+50%)"),
         ("retries_per_txn", 0.5, 0.1, 1.5, "retries per transaction 0.50 ± 0.10 higher in B (+50%)"),
         ("overhead", 0.02, 0.01, 1.1, "commit overhead 2.0 ± 1.0 pp higher in B"),
         ("manifest_list_reads_per_txn", 3.0, 1.0, None, "manifest list reads 3.0 ± 1.0 higher in B"),
@@ -80,7 +80,7 @@ def test_seeds_that_agree_are_not_called_equal() -> None:
         == "identical in all 3 seeds; the 95% interval includes differences of up to 0.0064/s"
     )
     constant = paired_difference([10.0] * 3, [12.0] * 3)
-    assert describe_difference("time_to_commit_p50_ms", constant) == "time to commit p50 2 ms longer in B (+20%) in each of 3 seeds"
+    assert describe_difference("time_to_commit_p50_ms", constant) == "p50 time to commit 2 ms longer in B (+20%) in each of 3 seeds"
     two = paired_difference([10.0] * 2, [12.0] * 2)
     assert describe_difference("time_to_commit_p50_ms", two).endswith("(2 seeds: too few for an interval)")
 

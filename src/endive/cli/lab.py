@@ -162,7 +162,7 @@ def _show(output: Output, opened: Lab, files: Sequence[Path], code: int, tables:
     rows = [_commit_row(name, group) for name, group in _groups(commits).items()]
     header = (
         *("commits", "committed", "attempts per commit", "409", "lost"),
-        *("time to commit, p50", "p95", "mean", "metadata", "commit requests", "other"),
+        *("p50 time to commit", "p95", "mean", "metadata", "commit requests", "other"),
     )
     if rows:
         output.text("")

@@ -44,7 +44,7 @@ _SUMMARY = {
     "offered_per_s": "offered/s",
     "throughput_per_s": "commits/s",
     "success": "success",
-    "time_to_commit_p50_ms": "time to commit p50",
+    "time_to_commit_p50_ms": "p50 time to commit",
     "time_to_commit_p99_ms": "p99",
     "retries_per_txn": "retries/txn",
     "window": "warm-up",

@@ -223,7 +223,7 @@ def show_answers(output: Output, title: str, made: list[Answer]) -> None:
     def ms(value: float) -> str:
         return "-" if math.isnan(value) else "aborted" if math.isinf(value) else format_duration(value)
 
-    header = ("class", "success", "range", "time to commit p50", "range", "attempts", "commits/s", "main assumption")
+    header = ("class", "success", "range", "p50 time to commit", "range", "attempts", "commits/s", "main assumption")
     rows = [
         (
             each.name,

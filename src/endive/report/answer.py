@@ -47,7 +47,7 @@ from endive.report.phrases import (
     format_bounded,
 )
 from endive.report.study_data import Study
-from endive.report.verdicts import choose_verb, name_subject, summarize_comparison
+from endive.report.verdicts import choose_verb, name_in_sentence, summarize_comparison
 from endive.runs.identity import SCENARIO_COLUMN
 from endive.simulation.columns import TIME_WORDS
 
@@ -142,7 +142,7 @@ def _list_values(study: Study, question: Subject, experiments: Sequence[str]) ->
     """List the configurations with their values, the best first; ties keep the order of the figures."""
     rows = [row for row in _select_rows(study, question.workload_class, question.operation) if row["experiment"] in experiments]
     rows = [row for row in rows if _format_value(row, question.metric) != "-"]
-    title = capitalize(name_subject(question))
+    title = name_in_sentence(question)
     if not rows:
         return f"{title} could not be measured."
     sign = 1.0 if more_is_better(question.metric) is False else -1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -36,10 +37,11 @@ _NAMES = {
     "handover_mean_ms": "time from handoff to commit",
     **{f"oldest_handover_p{share}_ms": f"p{share} of the time from handoff to commit" for share in (50, 95, 99)},
 }
+_PERCENTILE = re.compile(r"(.+) (p\d+)")
 _ROUNDING = 1e-9
 """Fraction of the half width below which a difference is a rounding error."""
 _VERDICTS = {True: "better", False: "worse", None: "different"}
-_SAME = "not significantly different"
+_SAME = "the same"
 
 
 def _quote(name: str) -> str:
@@ -48,9 +50,9 @@ def _quote(name: str) -> str:
 
 
 def name_metric(metric: str) -> str:
-    """Return the name of a metric in prose."""
+    """Return the name of a metric in prose: ``throughput``, ``p95 time to commit``."""
     plain = metric.removesuffix("_ms").removesuffix("_per_txn").removesuffix("_per_s").replace("_", " ")
-    name = _NAMES.get(metric, plain)
+    name = _NAMES.get(metric, _PERCENTILE.sub(r"\2 \1", plain))
     return f"{name} of committed transactions" if metric.startswith(("commit_latency", "total_latency")) else name
 
 
@@ -58,6 +60,12 @@ def name_subject(subject: Subject) -> str:
     """Return the name of a metric with its class and operation: ``success of compaction``."""
     group = [name for name in (subject.workload_class, subject.operation) if name != ALL]
     return f"{name_metric(subject.metric)} of {', '.join(group) if group else 'all transactions'}"
+
+
+def name_in_sentence(subject: Subject) -> str:
+    """Return the name of a metric as the subject of a sentence: ``Success of compaction``, ``The p95 time to commit of ingest``."""
+    name = name_subject(subject)
+    return f"The {name}" if re.match(r"p\d", name) else capitalize(name)
 
 
 def choose_verb(subject: Subject) -> str:
@@ -176,7 +184,7 @@ def _summarize_pair(found: Alternatives) -> str:
 
 def _summarize_ranking(found: Alternatives, ranking: Ranking) -> list[str]:
     """Return sentences about the alternatives that are better and worse than the baseline, and a recommendation."""
-    title, metric = capitalize(name_subject(ranking.subject)), ranking.subject.metric
+    title, metric = name_in_sentence(ranking.subject), ranking.subject.metric
     if not ranking.sides:
         return [f"{title} could not be measured."]
     verdicts: dict[str, list[str]] = {}
@@ -188,10 +196,8 @@ def _summarize_ranking(found: Alternatives, ranking: Ranking) -> list[str]:
         else:
             verdict = _VERDICTS[each.comparison.better] if each.comparison.is_significant else _SAME
             verdicts.setdefault(verdict, []).append(f"{_quote(each.name)} ({value})")
-    order = (*_VERDICTS.values(), _SAME)
-    parts = [f"{verdict} in {join_names(verdicts[verdict])}" for verdict in order if verdict in verdicts]
-    compared = f"{', '.join(parts[:-1])}, and {parts[-1]}" if len(parts) > 1 else "".join(parts)
-    sentences = [f"{title} {choose_verb(ranking.subject)} {baseline}{', ' if compared else ''}{compared}."]
+    verb = choose_verb(ranking.subject)
+    sentences = [f"{title} {verb} {baseline}{_compare_with_baseline(verb, verdicts)}."]
     if ranking.missing:
         sentences.append(f"{title} could not be measured in {join_names(list(map(_quote, ranking.missing)))}.")
     best = ranking.best
@@ -203,6 +209,15 @@ def _summarize_ranking(found: Alternatives, ranking: Ranking) -> list[str]:
             f"No clear winner: {join_names(list(map(_quote, [best.name, *best.rivals])))} do not differ significantly."
         )
     return sentences
+
+
+def _compare_with_baseline(verb: str, verdicts: Mapping[str, Sequence[str]]) -> str:
+    """Return the end of a sentence about the baseline: the alternatives by verdict, such as ``; it is better in `b` (1.2 s)``."""
+    differ = [f"{verdict} in {join_names(verdicts[verdict])}" for verdict in _VERDICTS.values() if verdict in verdicts]
+    clauses = [f"{verb} {', and '.join(differ)}"] if differ else []
+    if _SAME in verdicts:
+        clauses.append(f"{'do' if verb == 'are' else 'does'} not differ significantly in {join_names(verdicts[_SAME])}")
+    return f"; {'they' if verb == 'are' else 'it'} {', and '.join(clauses)}" if clauses else ""
 
 
 def describe_pairs(classes: Mapping[str, Pairs | None], a: str = "A", b: str = "B") -> list[str]:

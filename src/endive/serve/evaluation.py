@@ -241,8 +241,8 @@ _RANKING_BUDGET_S = 40.0
 """Limit of the CPU time of a ranking, in seconds."""
 GOALS = {
     "success_rate": "success",
-    "time_to_commit_p50_ms": "time to commit, p50",
-    "time_to_commit_p95_ms": "time to commit, p95",
+    "time_to_commit_p50_ms": "p50 time to commit",
+    "time_to_commit_p95_ms": "p95 time to commit",
     "throughput_per_s": "commits/s",
 }
 

@@ -110,7 +110,7 @@ def build_success_latency(study: Study) -> Figure:
         definition="Success versus the p99 of the time to commit of all transactions that started committing. Better "
         f"configurations are at the upper left. {common.INTERVAL}",
         kind="line",
-        x=common.fit_scale(Axis("latency", "time to commit, p99 (ms)"), data),
+        x=common.fit_scale(Axis("latency", "p99 time to commit (ms)"), data),
         y=common.SUCCESS.y,
         x_low="latency_low",
         x_high="latency_high",

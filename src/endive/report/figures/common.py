@@ -47,7 +47,7 @@ SUCCESS = Measure(
 LATENCY = Measure(
     "time_to_commit_p95_ms",
     "Time to commit",
-    Axis("y", "time to commit, p95 (ms)", "log"),
+    Axis("y", "p95 time to commit (ms)", "log"),
     "p95 of the time to commit of all transactions that started committing. The time of an aborted transaction is infinite.",
 )
 THROUGHPUT = Measure("throughput_per_s", "Throughput", Axis("y", "throughput (commits/s)"), "Commits per second.")

@@ -254,7 +254,7 @@ COMMITTING = common.Measure(
 TIME_TO_COMMIT = common.Measure(
     "time_to_commit_p50_ms",
     "Time to commit",
-    Axis("y", "time to commit, p50 (ms)"),
+    Axis("y", "p50 time to commit (ms)"),
     "p50 of the time to commit of the transactions that started committing in a time interval. Unknown values are not shown.",
 )
 
