@@ -81,7 +81,7 @@ class _Story:
     Attributes:
         commits: Commits that the client knows about, with the time and the base versions of each.
         hidden: Commits that took effect, but whose responses were lost.
-        lost: Last commit that took effect but whose response was lost, until the client learns about it or retries.
+        lost: Last commit that took effect but whose response was lost; None once the client learns about the commit or retries.
         reads: Request time, response time and versions of each read.
         start: Versions of the first read after the start or the last restart.
         start_ms: Time of the last restart; 0 if there was none.

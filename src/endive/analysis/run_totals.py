@@ -83,7 +83,7 @@ class RunTotals:
     Args:
         classes: Number of the workload class of each group.
         window: Window of the cohort.
-        has_data: Flags of the groups whose commits make data visible; by default, all groups.
+        has_data: Whether the commits of each group make data visible; by default, true for all groups.
     """
 
     def __init__(self, classes: Ints, window: Window, has_data: Flags | None = None) -> None:

@@ -50,7 +50,7 @@ class DataAges:
 
     Args:
         classes: Number of the workload class of each group.
-        has_data: Flags of the groups whose commits make data visible.
+        has_data: Whether the commits of each group make data visible.
         window: Window of the cohort.
     """
 
@@ -137,7 +137,7 @@ def weighted_percentiles(
 
 
 def _raise_bound(bounded: Bounded, lower: float | None) -> Bounded:
-    """Raise the bound of a percentile of few values to the bound of a lower percentile. (Percentiles are weighted by data.)"""
+    """Raise the lower bound of a percentile to at least the lower bound of a lower percentile. Percentiles are weighted by data."""
     if lower is None or (bounded.at_least is not None and bounded.at_least >= lower):
         return bounded
     return Bounded(bounded.value, lower, math.inf)

@@ -129,7 +129,7 @@ def _outcome(rows: Sequence[Row]) -> Outcome:
 def _value(rows: Sequence[Row], metric: str) -> float:
     """Return the mean of a metric across seeds.
 
-    The mean is infinite if the percentile falls on an aborted transaction, and NaN without an estimate.
+    For a percentile that falls on an aborted transaction, the mean is infinite; without an estimate, it is NaN.
     """
     found = estimate_metric(rows, metric)
     if found is None:

@@ -36,7 +36,7 @@ def init(
     force: ForceFlag = False,
     json: JsonFlag = False,
 ) -> None:
-    """Write a commented configuration of a common system, with Iceberg's commit path and retry settings."""
+    """Write a commented configuration of a typical system, with Iceberg's commit path and retry settings."""
     with command(json) as output:
         check_new(path, force)
         from endive.output_files import write_text

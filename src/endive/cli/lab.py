@@ -261,7 +261,8 @@ def observe(
     out: Annotated[Path, output_option("Protocol file to write (TOML).", "FILE")] = Path("client.toml"),
     operation: Annotated[str, typer.Option(metavar="NAME", help="Operation that COMMAND commits.")] = "fast_append",
     rivals: Annotated[
-        str, typer.Option(metavar="N,...", help="Numbers of concurrent commits between load and commit.")
+        str,
+        typer.Option(metavar="N,...", help="Numbers of concurrent commits after COMMAND loads the table and before it commits."),
     ] = "0,1,2,3,5,8",
     check: Annotated[
         int,

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Sessions = Callable[[], "AbstractContextManager[SparkSession | LocalThreads]"]
-"""Factory of the Spark session or the threads that do the work."""
+"""Factory for the Spark session or the threads that do the work."""
 MeasureMissing = Callable[[list[MeasureUnit]], tuple[pa.Table, list[tuple[str, int, str]]]]
 """Function that measures units without stored metrics. Returns their rows and the damaged runs."""
 _ROWS_PER_TASK = 4_000_000
@@ -141,7 +141,7 @@ def current_rows(root: Path, sessions: Sessions, asked: MetricsOptions | None = 
 
     Args:
         root: Directory of experiments.
-        sessions: Factory of the Spark session, which is created only if some runs have no stored metrics.
+        sessions: Factory for the Spark session; the session is created only if some runs have no stored metrics.
         asked: Options of the measurement; by default, those of the last measurement.
 
     Raises:
@@ -163,7 +163,7 @@ def current_tables(root: Path, sessions: Sessions, asked: MetricsOptions | None 
 
     Args:
         root: Directory of experiments.
-        sessions: Factory of the Spark session, which is created only if needed.
+        sessions: Factory for the Spark session; the session is created only if it is needed.
         asked: Options of measuring; by default the options of the last measurement.
 
     Raises:

@@ -69,7 +69,7 @@ class Pilot:
         duration_ms: Simulated duration.
         by_class: Number of transactions by workload class.
         units: Work of the engine, as the number of steps that would take about the same time.
-        refusals: Number of writes that were rejected and sent again, which are part of the work.
+        refusals: Number of writes that were rejected and retried; the retries count as work.
         setup_s: CPU seconds to set up the engine.
         cpu_s: CPU seconds of the engine after its setup.
     """

@@ -149,7 +149,7 @@ def _with_scale(tree: Tree) -> Tree:
 
 
 def _read_value(tree: Tree, key: str, overrides: Mapping[str, Any]) -> float | None:
-    """Return the number or duration at a key of a configuration; None if the key is not set to one."""
+    """Return the number or duration at a key of a configuration, or None if the value is missing or of another type."""
     found = plain_value(key, value_at(tree, key) if overrides.get(key) is None else overrides[key])
     return float(found) if isinstance(found, int | float) and not isinstance(found, bool) and 0 < found <= MOST_MS else None
 
