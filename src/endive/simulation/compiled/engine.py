@@ -108,18 +108,10 @@ def _orphaned(done: _Finished) -> npt.NDArray[np.int64]:
 
 
 def _plain(values: npt.NDArray[np.generic]) -> pa.Array:
-    """Return a copy of 8-byte numbers. Most columns are constant, and equal constant columns share one array.
-
-    The copy is in the memory of Arrow's pool. In NumPy's memory, metadata of the Parquet writer would fragment the heap, which
-    would then grow with the length of the run.
-    """
+    """Return a copy of 8-byte numbers. Most columns are constant, and equal constant columns share one array."""
     words = values.view(np.int64)
     first = words[0]
-    if (words == first).all():
-        return _repeat_number(values.dtype.str, int(first), len(words))
-    buffer = pa.allocate_buffer(values.nbytes)
-    np.frombuffer(buffer, np.int64)[:] = words
-    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, buffer])
+    return _repeat_number(values.dtype.str, int(first), len(words)) if (words == first).all() else pa.array(values.copy())
 
 
 @lru_cache(maxsize=16)
