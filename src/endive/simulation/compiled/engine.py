@@ -108,10 +108,16 @@ def _orphaned(done: _Finished) -> npt.NDArray[np.int64]:
 
 
 def _plain(values: npt.NDArray[np.generic]) -> pa.Array:
-    """Return a copy of 8-byte numbers. Most columns are constant, and equal constant columns share one array."""
+    """Return a copy of 8-byte numbers. Most columns are constant, and equal constant columns share one array.
+
+    The copy is in the memory of Arrow's pool. In NumPy's memory, long-lived small objects would fragment the heap, which would then
+    grow with the length of the run.
+    """
     words = values.view(np.int64)
     first = words[0]
-    return _repeat_number(values.dtype.str, int(first), len(words)) if (words == first).all() else pa.array(values.copy())
+    if (words == first).all():
+        return _repeat_number(values.dtype.str, int(first), len(words))
+    return pa.array(values).copy_to(pa.default_cpu_memory_manager())
 
 
 @lru_cache(maxsize=16)
