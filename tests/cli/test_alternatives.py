@@ -102,7 +102,7 @@ def test_files_can_be_named_and_metrics_chosen(config: Path) -> None:
     twice = data("a.toml", "a.toml", "a.toml", "--seeds", "3", "--metric", "p50")
     assert [each["name"] for each in twice["sides"]] == ["a.toml (1)", "a.toml (2)", "a.toml (3)"]
     shown = twice["rankings"][0]["order"][0]["shown"]
-    assert twice["answer"][0].endswith(f"; it does not differ significantly in `a.toml (2)` ({shown}) and `a.toml (3)` ({shown}).")
+    assert twice["answer"][0].endswith(f"; `a.toml (2)` ({shown}) and `a.toml (3)` ({shown}) do not differ significantly.")
 
 
 def test_experiments_of_a_study_are_compared_by_their_scenarios(study: Path) -> None:

@@ -53,7 +53,7 @@ def scenarios(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 def test_the_answer_begins_with_the_question_and_names_every_scenario(scenarios: Study) -> None:
     first = answer_study(scenarios)[0]
-    assert re.match(r"Success of upkeep is [\d.–%]+ in `today`; it is better in ", first)
+    assert re.match(r"Success of upkeep is [\d.–%]+ in `today`; it is higher in ", first)
     assert all(f"`{name}` (" in first for name in ("less work", "fewer_writers"))
 
 
@@ -93,7 +93,7 @@ def test_a_new_name_of_a_scenario_reaches_the_report(tmp_path: Path) -> None:
     again = measured(root)
     assert [each.label for each in again.series] == ["before", "half the work"]
     assert len(again.manifest.experiments) == 2
-    assert re.match(r"The p50 time to commit of ingest is [\d.]+ m?s in `before`; it ", answer_study(again)[0])
+    assert re.match(r"The p50 time to commit of ingest is [\d.]+ m?s in `before`; `half the work` ", answer_study(again)[0])
 
 
 def test_along_an_axis_both_ends_are_reported(tmp_path: Path) -> None:

@@ -75,8 +75,9 @@ class RetryBackoff(Section):
     kind: Literal["exponential", "slots", "aimd", "retry_after", "linear"] = Field(
         "exponential",
         description="Kind of backoff. exponential: grows by the factor multiplier with each retry, randomized by jitter. linear: "
-        "grows by base_ms with each retry, randomized by jitter. slots: one of 4 slots at random, each as long as the first "
-        "attempt; the number of slots doubles with each retry. aimd: one backoff per writer, multiplied by multiplier after a lost "
+        "grows by base_ms with each retry, randomized by jitter. slots: a random slot number times the duration of the first "
+        "attempt; there are 4 slots at first, and their number doubles with each retry. "
+        "aimd: one backoff per writer, multiplied by multiplier after a lost "
         "race and reduced by base_ms after a commit. retry_after: retry_after_ms of the service, increased by a random fraction of "
         "up to jitter.",
     )
@@ -354,12 +355,12 @@ class CatalogSection(Section):
     compaction_max_entries: Count = Field(0, description="append: number of entries at which the log is sealed; 0: no limit.")
     log_entry_size: AtLeastOne = Field(100, description="append: size of a log entry in bytes.")
     network: Latency | None = Field(None, description="service: one-way network latency. Default: median 1 ms, sigma 0.3.")
-    load: Latency | None = Field(None, description="service: service time of a load. Default: median 5 ms, sigma 0.5.")
-    commit: Latency | None = Field(None, description="service: service time of a commit. Default: median 10 ms, sigma 0.5.")
+    load: Latency | None = Field(None, description="service: time to process a load. Default: median 5 ms, sigma 0.5.")
+    commit: Latency | None = Field(None, description="service: time to process a commit. Default: median 10 ms, sigma 0.5.")
     check: Latency | None = Field(
         None,
-        description="service: service time of a commit that has already lost the race when the server starts to process it. A "
-        "commit that loses the race later takes the whole service time. Default: 2 ms.",
+        description="service: time to process a commit that has already lost the race when its processing starts. A commit "
+        "that loses the race later takes the whole time of a commit. Default: 2 ms.",
     )
     workers: Files = Field(
         0,
@@ -394,7 +395,8 @@ class CatalogSection(Section):
         "the server applies an append to the current state.",
     )
     server_backoff_ms: NonNegative = Field(
-        100.0, description="service: wait before a server-side retry, in addition to the reload, which takes the service time load."
+        100.0,
+        description="service: wait before a server-side retry. The reload before the retry takes additional time, as in load.",
     )
     database_conflict: Probability = Field(
         0.0,
@@ -427,9 +429,9 @@ class TableSection(Section):
 
     start: Literal["steady", "empty"] = Field(
         "steady",
-        description="Initial table state; explicit keys override it. steady: the number of manifests and snapshots in the "
-        "steady state of merging, rewrites and expiry under this workload, at a random point of the cycle (same as "
-        "empty if nothing limits that number). empty: a new table with 1 manifest, no delete manifests and 1 "
+        description="Initial table state; explicit keys override it. steady: as many manifests and snapshots as the "
+        "table has while merging, rewrites and expiry limit their number, at a random point of the cycle; if nothing limits "
+        "it, as with empty. empty: a new table with 1 manifest, no delete manifests and 1 "
         "snapshot.",
     )
     manifests: Files | None = Field(None, description="Initial number of data manifests. Default: depends on `start`.")
@@ -442,7 +444,7 @@ class TableSection(Section):
         "minimal tables: about 740).",
     )
     manifest_list_bytes: Count = Field(4_400, description="Size of a manifest list without manifests.")
-    manifest_list_bytes_per_manifest: Count = Field(42, description="Size of a manifest list per manifest.")
+    manifest_list_bytes_per_manifest: Count = Field(42, description="Bytes that each manifest adds to the manifest list.")
     manifest_bytes: AtLeastOne = Field(7_100, description="Size of a new manifest.")
     manifest_header_bytes: Count = Field(
         6_900, description="Part of manifest_bytes that is written only once when manifests are merged (the header)."
@@ -591,8 +593,8 @@ class FailuresSection(Section):
     on_unknown: OnUnknown = Field(
         "check",
         description="Reaction to a lost response. check: the client reads the catalog, as Iceberg does. retry: the client commits "
-        "again, so the commit may take effect twice. idempotency_key: it resends the same commit with a key, by which the service "
-        "recognizes it.",
+        "again, so the commit may take effect twice. idempotency_key: the client resends the commit with an idempotency "
+        "key, so that the service detects the duplicate.",
     )
     status_checks: Count = Field(
         3, description="on_unknown = check: number of status checks after the first one (commit.status-check.num-retries)."

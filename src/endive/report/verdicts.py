@@ -11,7 +11,7 @@ from endive.analysis.cohort import Pairs
 from endive.analysis.conditions import Subject, format_bound, format_metric, kind_of
 from endive.analysis.contrasts import Difference, estimate_seeds_needed
 from endive.analysis.estimates import Estimate
-from endive.analysis.metric import ABORT_REASONS
+from endive.analysis.metric import ABORT_REASONS, more_is_better
 from endive.analysis.replication_rule import Reached, Width
 from endive.analysis.run_metrics import ALL
 from endive.analysis.saturation import LEAST_SUCCESS
@@ -32,7 +32,7 @@ _NAMES = {
     "retries_per_txn": "retries per transaction",
     "overhead": "commit overhead",
     "throughput_per_s": "throughput",
-    "handovers_per_s": "file batches per second",
+    "handovers_per_s": "file batch rate",
     "handovers_per_commit": "file batches per commit",
     "handover_mean_ms": "time from handoff to commit",
     **{f"oldest_handover_p{share}_ms": f"p{share} of the time from handoff to commit" for share in (50, 95, 99)},
@@ -65,7 +65,7 @@ def name_subject(subject: Subject) -> str:
 def name_in_sentence(subject: Subject) -> str:
     """Return the name of a metric as the subject of a sentence: ``Success of compaction``, ``The p95 time to commit of ingest``."""
     name = name_subject(subject)
-    return f"The {name}" if re.match(r"p\d", name) else capitalize(name)
+    return f"The {name}" if re.match(r"p\d|file batch rate", name) else capitalize(name)
 
 
 def choose_verb(subject: Subject) -> str:
@@ -196,8 +196,7 @@ def _summarize_ranking(found: Alternatives, ranking: Ranking) -> list[str]:
         else:
             verdict = _VERDICTS[each.comparison.better] if each.comparison.is_significant else _SAME
             verdicts.setdefault(verdict, []).append(f"{_quote(each.name)} ({value})")
-    verb = choose_verb(ranking.subject)
-    sentences = [f"{title} {verb} {baseline}{_compare_with_baseline(verb, verdicts)}."]
+    sentences = [f"{title} {choose_verb(ranking.subject)} {baseline}{_compare_with_baseline(ranking.subject, verdicts)}."]
     if ranking.missing:
         sentences.append(f"{title} could not be measured in {join_names(list(map(_quote, ranking.missing)))}.")
     best = ranking.best
@@ -211,13 +210,22 @@ def _summarize_ranking(found: Alternatives, ranking: Ranking) -> list[str]:
     return sentences
 
 
-def _compare_with_baseline(verb: str, verdicts: Mapping[str, Sequence[str]]) -> str:
-    """Return the end of a sentence about the baseline: the alternatives by verdict, such as ``; it is better in `b` (1.2 s)``."""
-    differ = [f"{verdict} in {join_names(verdicts[verdict])}" for verdict in _VERDICTS.values() if verdict in verdicts]
-    clauses = [f"{verb} {', and '.join(differ)}"] if differ else []
-    if _SAME in verdicts:
-        clauses.append(f"{'do' if verb == 'are' else 'does'} not differ significantly in {join_names(verdicts[_SAME])}")
-    return f"; {'they' if verb == 'are' else 'it'} {', and '.join(clauses)}" if clauses else ""
+def _compare_with_baseline(subject: Subject, verdicts: Mapping[str, Sequence[str]]) -> str:
+    """Return the end of a sentence about the baseline: the alternatives by verdict, such as ``; it is shorter in `b` (1.2 s)``."""
+    words = dict(zip(("better", "worse", "different"), _directions(subject.metric), strict=True))
+    differ = [f"{words[verdict]} in {join_names(verdicts[verdict])}" for verdict in _VERDICTS.values() if verdict in verdicts]
+    verb, pronoun = choose_verb(subject), "they" if choose_verb(subject) == "are" else "it"
+    clauses = [f"{pronoun} {verb} {' and '.join(differ)}"] if differ else []
+    same = verdicts.get(_SAME, ())
+    if same:
+        clauses.append(f"{join_names(same)} {'does' if len(same) == 1 else 'do'} not differ significantly")
+    return f"; {', and '.join(clauses)}" if clauses else ""
+
+
+def _directions(metric: str) -> tuple[str, str, str]:
+    """Return the words for a better, a worse and a different value."""
+    more, less = ("longer", "shorter") if kind_of(metric) == "time" else ("higher", "lower")
+    return (more, less, "different") if more_is_better(metric) else (less, more, "different")
 
 
 def describe_pairs(classes: Mapping[str, Pairs | None], a: str = "A", b: str = "B") -> list[str]:

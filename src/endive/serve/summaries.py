@@ -163,7 +163,7 @@ def list_assumptions(document: Document) -> Iterator[str]:
     yield f"Commit protocol: {' and '.join(clients[name] for name in sorted(clients))}."
     probabilistic = [cls for cls in classes if cls.settings.conflict_detector == "probabilistic"]
     if probabilistic and all(cls.settings.real_conflict_probability == 0.0 for cls in probabilistic):
-        yield "Overlapping changes never cause real conflicts: no two writers change the same rows."
+        yield "Concurrent commits never have a real conflict: no two writers change the same rows."
     yield "Latencies do not depend on the load of the object store."
 
 

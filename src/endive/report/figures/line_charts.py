@@ -192,7 +192,7 @@ def build_question(study: Study) -> Figure:
         data,
         name="question",
         title=capitalize(name_subject(asked)),
-        definition=f"Metric that the study asks about. {measure.definition} {common.INTERVAL}",
+        definition=f"Primary metric of the study. {measure.definition} {common.INTERVAL}",
         kind="line" if lines else "bars",
         x=common.require_axis(study) if lines else Axis("series", "configuration", "category"),
         y=measure.y if lines else common.fit_scale(replace(measure.y, scale="linear"), data),
