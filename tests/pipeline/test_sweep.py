@@ -109,7 +109,7 @@ def test_an_executor_with_other_code_reports_it_and_writes_nothing(tmp_path: Pat
     outcome = complete_run(point.document, 7, tmp_path / "out", "0123456789ab")
     assert (outcome.state, outcome.experiment) == ("failed", "0123456789ab")
     assert outcome.error is not None
-    assert "another version" in outcome.error
+    assert "a different version" in outcome.error
     assert not (tmp_path / "out").exists()
 
 

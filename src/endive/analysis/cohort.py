@@ -46,13 +46,13 @@ def count_by(groups: Ints, number: int, chosen: Flags | None = None, weights: np
     if weights is not None and weights.strides == (0,):
         return count_by(groups, number, chosen) * float(weights[0]) if len(weights) else np.zeros(number)
     if chosen is not None and not chosen.all():
-        weights = chosen if weights is None else weights * chosen
+        weights = chosen if weights is None else np.where(chosen, weights, 0)
     if number > _FEW:
         return np.bincount(groups, weights=weights, minlength=number).astype(np.float64)
     if number == 1:
         return np.array([float(len(groups) if weights is None else weights.sum())])
     members = (groups == group for group in range(number))
-    return np.array([float(np.count_nonzero(own) if weights is None else (weights * own).sum()) for own in members])
+    return np.array([float(np.count_nonzero(own) if weights is None else np.where(own, weights, 0).sum()) for own in members])
 
 
 def take_chosen(chosen: Flags, *columns: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:

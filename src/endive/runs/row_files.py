@@ -192,7 +192,7 @@ class RowChunk:
         """Return a numeric column."""
         if name in self._constants:
             return np.broadcast_to(np.asarray(self._constants[name]), len(self))
-        values = np.asarray(self._column(name).to_numpy())
+        values = np.asarray(self._column(name).to_numpy(zero_copy_only=False))
         return values.astype(np.int64, copy=False) if np.issubdtype(values.dtype, np.integer) else values
 
     def codes(self, name: str) -> tuple[Ints, list[str]]:

@@ -14,6 +14,7 @@ from endive.simulation.compiled.lower import NotLowerableError, check_lowerable,
 from endive.simulation.config import SimulationConfig
 from endive.simulation.pilot import (
     COMPILED,
+    QUICK,
     REFERENCE,
     STEADY_GROWTH,
     Pilot,
@@ -65,16 +66,16 @@ def expected_work(config: SimulationConfig, *, compiles: bool = False) -> Expect
 
     Args:
         config: Configuration of the run.
-        compiles: Whether to wait for the compilation of a kernel that is not in the cache. If False, the pilot runs use the
-            reference engine, and the estimate is less precise.
+        compiles: Whether to wait for the compilation of a kernel that is not in the cache. If False, the pilot runs are
+            shorter or use the reference engine, and the estimate is less precise.
     """
     if config.duration_ms <= 0.0 or not config.workload.config.workload_classes:
         return ExpectedWork()
     is_compiled = _is_compiled(config)
-    on = COMPILED if is_compiled and (compiles or _is_ready(config)) else REFERENCE
+    on = (COMPILED if compiles else QUICK) if is_compiled and (compiles or _is_ready(config)) else REFERENCE
     pilots = run_pilots(config, on)
     transactions, cpu_s = _extrapolate(config, pilots, on)
-    compiled_s, reference_s = (cpu_s, cpu_s * REFERENCE_RATIO) if on is COMPILED else (cpu_s / REFERENCE_RATIO, cpu_s)
+    compiled_s, reference_s = (cpu_s, cpu_s * REFERENCE_RATIO) if on is not REFERENCE else (cpu_s / REFERENCE_RATIO, cpu_s)
     return ExpectedWork(transactions, compiled_s if is_compiled else reference_s, reference_s, min(each.setup_s for each in pilots))
 
 

@@ -58,6 +58,8 @@ class PilotEngine:
 
 
 COMPILED = PilotEngine(CompiledEngine, 50_000.0, 2_000_000.0, 6e-4)
+QUICK = replace(COMPILED, most_units=200_000.0)
+"""The compiled engine with shorter pilot runs, for the live page, which estimates many configurations for each answer."""
 REFERENCE = PilotEngine(ReferenceEngine, 3_000.0, 10_000.0, 0.0)
 
 
@@ -156,7 +158,7 @@ def _growth(first_ms: float, last_ms: float, first: float, last: float) -> float
 
 def _run_pilot(config: SimulationConfig, duration_ms: float, on: PilotEngine) -> Pilot:
     pilot = Pilot(duration_ms)
-    if on is COMPILED:
+    if on.engine is CompiledEngine:
         load_kernel(features_of(config))  # exclude loading and compiling the kernel from the setup
     began = time.thread_time()
     engine = on.engine(_shorten(config, duration_ms), pilot.add)
