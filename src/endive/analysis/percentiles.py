@@ -43,7 +43,7 @@ class CommitTimes:
 
     Attributes:
         committed: Times of committed transactions.
-        in_flight: Times so far of transactions in flight at the end of the run, in ascending order.
+        in_flight: Elapsed times of transactions in flight at the end of the run, in ascending order.
         aborted: Number of aborted transactions.
     """
 

@@ -264,7 +264,7 @@ class RunValues:
 
     @cached_property
     def _in_flight_by_bin(self) -> Sequence[tuple[Ints, Floats]]:
-        """Groups and times so far of the transactions in flight, by the time bin in which they started committing."""
+        """Groups and elapsed times of the transactions in flight, by the time bin in which they started committing."""
         order = np.argsort(self._in_flight_bins, kind="stable")
         limits = np.searchsorted(self._in_flight_bins[order], np.arange(self._bins + 1))
         groups, waited = self._in_flight_groups[order], self._waited[order]

@@ -137,7 +137,7 @@ def weighted_percentiles(
 
 
 def _raise_bound(bounded: Bounded, lower: float | None) -> Bounded:
-    """Raise the lower bound of a percentile to at least the lower bound of a lower percentile. Percentiles are weighted by data."""
+    """Raise the lower bound of a percentile to that of a lower percentile. Percentiles are weighted by the amount of data."""
     if lower is None or (bounded.at_least is not None and bounded.at_least >= lower):
         return bounded
     return Bounded(bounded.value, lower, math.inf)

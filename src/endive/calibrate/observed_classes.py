@@ -1,4 +1,4 @@
-"""Group the commits in a table's history into workload classes, and make assumptions about facts that the history lacks.
+"""Group the commits in a table's history into workload classes, and make assumptions about information that is missing there.
 
 The commits of a class have the same operation, engine and application, and add similar numbers of files.
 """

@@ -44,7 +44,7 @@ class Imported:
         source: File or table.
         tree: Content of the configuration file.
         classes: Workload classes of the history.
-        assumptions: Assumptions about facts that the history lacks.
+        assumptions: Assumptions about information that the history does not contain.
         notes: Remarks on the history, for users.
         start_ms: Timestamp that corresponds to time 0 of the simulation.
         at_start: Configuration keys that set the table to its state at the start of the history.

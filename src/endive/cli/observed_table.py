@@ -140,7 +140,7 @@ def _answer(output: Output, out: Path, imported: Imported, result: dict[str, Any
 
 
 def write_imported(imported: Imported, out: Path, reports: Sequence[CommitReport]) -> tuple[list[Path], list[str]]:
-    """Write the configuration, its assumptions and, if reports contain latencies, the fitted store.
+    """Write the configuration, its assumptions and, if reports contain latencies, the latency profile that was fitted to them.
 
     Returns the files, and notes on skipped fits that would take too long.
     """

@@ -128,7 +128,7 @@ def _complete_study(
 def _collect_rows(
     root: Path, units: list[MeasureUnit], taken: Inventory, measure: MeasureMissing
 ) -> tuple[pa.Table, list[tuple[str, int, str]]]:
-    """Return the rows of all units and the damaged runs. Measures the units without stored metrics."""
+    """Return the rows of all units and the damaged runs. Units without stored metrics are measured first."""
     known = [read_unit(unit) for unit in units]
     missing = [unit for unit, rows in zip(units, known, strict=True) if rows is None]
     taken.require_rows(root, (name for unit in missing for name in unit.experiments))

@@ -1,4 +1,4 @@
-"""Define the schema of a protocol file: the type, default and description of every key, and the checks between keys."""
+"""Define the schema of a protocol file: the type, default and description of every key, and the constraints between keys."""
 
 from __future__ import annotations
 

@@ -297,7 +297,7 @@ def list_snippets(question: TuningQuestion, candidate: int) -> list[Snippet]:
 
 
 def _group_properties(question: TuningQuestion, candidate: int) -> list[tuple[list[ResolvedClass], dict[str, Any]]]:
-    """Return the table properties of a candidate with the classes of their tables."""
+    """Return the table properties of a candidate by the classes whose tables they apply to."""
     chosen, space = question.candidates[candidate], question.space
     scopes = [Scope(chosen.document, each) for each in resolve_classes(chosen.document)]
     groups = []
