@@ -1,7 +1,8 @@
 """Measure CPU time, disk space and memory from a study to its metrics, and compare with an earlier version of the code.
 
-``ENDIVE_BEFORE`` names a directory with the earlier source (``git worktree add --detach DIR COMMIT``, then ``DIR/src``), whose metrics
-need a consolidated dataset; without it only this version is measured. CPU times of both are comparable, because they run one after the other on the same machine.
+``ENDIVE_BEFORE`` names a directory with the earlier source (``git worktree add --detach DIR COMMIT``, then ``DIR/src``), whose
+metrics need a consolidated dataset. Without it, only this version is measured. CPU times of both are comparable, because they run
+one after the other on the same machine.
 """
 
 from __future__ import annotations
