@@ -145,4 +145,6 @@ def test_costs_are_estimated_before_anything_is_run(tmp_path: Path) -> None:
     assert work.effort.transactions == pytest.approx(2.0 * sum(point.effort.transactions for point in plan.points))
     assert all(run.effort.cpu_seconds > 0.0 for run in work.todo)
     assert work.effort.disk_bytes > 0.0
+    assert replace(work, rows="sample").effort.disk_bytes == pytest.approx(work.effort.disk_bytes / 100.0)
+    assert replace(work, rows="none").effort.disk_bytes == 0.0
     assert replace(work, todo=()).effort == Effort()

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from endive.runs.plan import SweepPlan, Work
 
 _MANY_RUNS = 100_000
+_MANY_POINTS = 300
+"""Number of points whose estimates take about 10 s."""
 
 
 @app.command()
@@ -84,6 +86,8 @@ def sweep(
         with starting_session(SparkOptions(master, remote, ship_code)) as starting:
             if not dry_run and is_new:
                 starting.begin()  # no run can be finished, so Spark starts while the sweep is planned
+            if reader.combinations >= _MANY_POINTS:
+                output.note(f"estimating the work of {reader.combinations:,} points with short simulations")
             plan = plan_sweep(reader)
             question = check_question(reader, plan)
             subjects = precise_subjects(for_, [question] if question else [], plan.precision)

@@ -38,6 +38,8 @@ class Effort:
     runs: int = 0
     build_s: float = 0.0
     """CPU seconds to build the model and to summarize its classes."""
+    kept: float = 1.0
+    """Fraction of the rows that are kept."""
 
     def __add__(self, other: Effort) -> Effort:
         return Effort(self.work + other.work, self.runs + other.runs, self.build_s + other.build_s)
@@ -56,7 +58,7 @@ class Effort:
     @property
     def disk_bytes(self) -> float:
         """Size of the results on disk."""
-        return self.work.transactions * _BYTES_PER_TRANSACTION
+        return self.kept * self.work.transactions * _BYTES_PER_TRANSACTION
 
 
 def estimate_effort(document: Document, *, compiles: bool = True) -> Effort:

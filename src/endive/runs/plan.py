@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +31,7 @@ from endive.runs.effort import Effort, estimate_effort
 from endive.runs.identity import compute_experiment_hash
 from endive.runs.layout import CONFIG, label_of, named_experiment, run_directory, study_file, study_plan, study_plans
 from endive.runs.records import Count, ExperimentName, Record, RecordError, read_sealed_record, seal_record
+from endive.runs.row_files import ONE_IN
 from endive.runs.stored import StoredRun, find_experiments
 
 
@@ -108,6 +109,10 @@ MOST_BYTES = 20 * 2**30
 """Maximum estimated size of all rows of a sweep for which all rows are kept by default."""
 
 
+KEPT_FRACTIONS: Mapping[KeptRows, float] = {"all": 1.0, "sample": 1.0 / ONE_IN, "none": 0.0}
+"""Fraction of the rows that a sweep stores."""
+
+
 def _rows_for(points: Sequence[SweepPoint], seeds: int) -> KeptRows:
     size = sum((point.effort for point in points), Effort()).disk_bytes * seeds
     return "all" if size <= MOST_BYTES else "sample"
@@ -155,7 +160,7 @@ class Work:
     @cached_property
     def effort(self) -> Effort:
         """Estimated effort of all runs."""
-        return sum((run.effort for run in self.todo), Effort())
+        return replace(sum((run.effort for run in self.todo), Effort()), kept=KEPT_FRACTIONS[self.rows])
 
 
 def remaining_work(plan: SweepPlan, root: Path) -> Work:
