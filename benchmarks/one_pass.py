@@ -56,7 +56,7 @@ def _measure(name: str, source: Path, rows: float, *options: str) -> dict[str, A
         study.write_text(LIGHT.format(last_seed=_SEEDS - 1, duration_ms=duration_ms))
         master = ("--master", f"local[{CORES},4]")
         sweep_s, sweep_mib = _watch(source, "sweep", str(study), "--out", str(out), *options, *master)
-        merged_s, merged_mib = _watch(source, "consolidate", str(out), *master) if name == "before" else (0.0, 0.0)
+        merged_s, merged_mib = _watch(source, "consolidate", str(out), *master) if source != ROOT / "src" else (0.0, 0.0)
         metrics_s, metrics_mib = _watch(source, "metrics", str(out), *master)
         size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
         duckdb_s = None if options else _duckdb_cpu_seconds(out)
