@@ -27,7 +27,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
+from endive.simulation.compiled.compilation import compile_object_code
 from tests.fuzz_inputs.attempts import Ended, Kind
 from tests.fuzz_inputs.here import commands_here
 from tests.fuzz_inputs.own_files import OWN_FILES
@@ -60,9 +62,18 @@ class _TooLongError(BaseException):
 
 @contextmanager
 def _bounded() -> Iterator[None]:
-    """Raise _TooLongError at the CPU time limit; end the process with the position in the code if it blocks."""
+    """Raise _TooLongError at the CPU time limit; end the process with the position in the code if it blocks.
 
-    def too_long(*_: object) -> None:
+    The limit does not apply to the compilation of a kernel, and does not interrupt it: Numba swallows exceptions of signal handlers
+    in callbacks, and would leave out functions of this and of later kernels.
+    """
+
+    def too_long(_: int, frame: FrameType | None) -> None:
+        while frame is not None:
+            if frame.f_code is compile_object_code.__code__:
+                signal.setitimer(signal.ITIMER_PROF, _MOST_CPU_SECONDS)
+                return
+            frame = frame.f_back
         raise _TooLongError
 
     before = signal.signal(signal.SIGPROF, too_long)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Callable, Mapping
-from functools import cache
 from types import FunctionType
 from typing import Any
 
@@ -33,34 +32,32 @@ Entry = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 class Specialiser:
-    """Cache of specialized copies of functions. In a copy, features are constants and calls go to other copies.
+    """Specialized copies of the functions of one kernel. In a copy, features are constants and calls go to other copies.
 
-    Two kernels of a process share a copy if they agree on the features that the function and its callees use. This saves time,
-    because lowering takes most of the compile time.
+    Kernels share no copies: an interrupted compilation can leave an incomplete copy, of which later kernels would be made.
     """
 
-    def __init__(self, dispatcher: Callable[[Callable[..., Any], bool], Any]) -> None:
+    def __init__(self, dispatcher: Callable[[Callable[..., Any], bool], Any], constants: Mapping[str, bool]) -> None:
         self._dispatcher = dispatcher
-        self.copies: dict[tuple[FunctionType, frozenset[tuple[str, bool]]], Any] = {}
+        self._constants = constants
+        self._copies: dict[FunctionType, Any] = {}
 
-    def specialise(self, function: Any, constants: Mapping[str, bool]) -> Any:
-        """Return the dispatcher of the copy of a function that is specialized for these features."""
-        key = function, frozenset((name, constants[name]) for name in _reachable_names(function) if name in constants)
-        if key not in self.copies:
-            names = {name: self._value(name, value, constants) for name, value in _globals_of(function).items()}
+    def specialise(self, function: Any) -> Any:
+        """Return the dispatcher of the specialized copy of a function."""
+        if function not in self._copies:
+            names = {name: self._value(name, value) for name, value in _globals_of(function).items()}
             names["__name__"] = function.__module__
             copy = FunctionType(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
             copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
-            self.copies[key] = self._dispatcher(copy, getattr(function, INLINE, False))
-        return self.copies[key]
+            self._copies[function] = self._dispatcher(copy, getattr(function, INLINE, False))
+        return self._copies[function]
 
-    def _value(self, name: str, value: Any, constants: Mapping[str, bool]) -> Any:
-        if name in constants:
-            return constants[name]
-        return self.specialise(value, constants) if _is_compiled_with_caller(value) else value
+    def _value(self, name: str, value: Any) -> Any:
+        if name in self._constants:
+            return self._constants[name]
+        return self.specialise(value) if _is_compiled_with_caller(value) else value
 
 
-@cache
 def _globals_of(function: FunctionType) -> dict[str, Any]:
     """Return the globals that a function uses.
 
@@ -69,19 +66,6 @@ def _globals_of(function: FunctionType) -> dict[str, Any]:
     names = {each.argval for each in dis.get_instructions(function.__code__) if each.opname == "LOAD_GLOBAL"}
     values = {name: function.__globals__[name] for name in names if name in function.__globals__}
     return {name: REPLACED.get(value, value) if isinstance(value, FunctionType) else value for name, value in values.items()}
-
-
-@cache
-def _reachable_names(function: FunctionType) -> frozenset[str]:
-    """Return the names of the globals that a function or one of its callees uses."""
-    reached, waiting, names = {function}, [function], set[str]()
-    while waiting:
-        used = _globals_of(waiting.pop())
-        names |= used.keys()
-        called = {value for value in used.values() if _is_compiled_with_caller(value)} - reached
-        reached |= called
-        waiting += called
-    return frozenset(names)
 
 
 def _is_compiled_with_caller(value: Any) -> bool:
@@ -100,13 +84,10 @@ def _plain_function(function: Callable[..., Any], inline: bool) -> Any:
     return numba.njit(**_OPTIONS, inline="always" if inline else "never")(function)
 
 
-_lowered = Specialiser(_lowered_function)
-_plain = Specialiser(_plain_function)
-
-
 def compile_plainly(entries: Mapping[str, Entry], constants: Mapping[str, bool]) -> dict[str, Any]:
     """Compile functions and their callees by ``numba.njit``. Each function is compiled when it is first called."""
-    return {name: _plain.specialise(function, constants) for name, (function, _) in entries.items()}
+    specialiser = Specialiser(_plain_function, constants)
+    return {name: specialiser.specialise(function) for name, (function, _) in entries.items()}
 
 
 def compile_object_code(entries: Mapping[str, Entry], constants: Mapping[str, bool]) -> bytes:
@@ -115,8 +96,9 @@ def compile_object_code(entries: Mapping[str, Entry], constants: Mapping[str, bo
     Each exported function is a C function. It takes the addresses of its result and of an error, and its arguments, and returns a
     status.
     """
+    specialiser = Specialiser(_lowered_function, constants)
     with global_compiler_lock:
-        dispatchers = {name: (_lowered.specialise(function, constants), takes) for name, (function, takes) in entries.items()}
+        dispatchers = {name: (specialiser.specialise(function), takes) for name, (function, takes) in entries.items()}
         return _emit(_link(dispatchers))
 
 
