@@ -64,8 +64,7 @@ class _TooLongError(BaseException):
 def _bounded() -> Iterator[None]:
     """Raise _TooLongError at the CPU time limit; end the process with the position in the code if it blocks.
 
-    The limit does not apply to the compilation of a kernel, and does not interrupt it: Numba swallows exceptions of signal handlers
-    in callbacks, and would leave out functions of this and of later kernels.
+    The limit does not apply to the compilation of a kernel, which happens once for each kernel.
     """
 
     def too_long(_: int, frame: FrameType | None) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
+from endive.simulation import pilot
 from endive.simulation.compiled import engine
 from endive.simulation.compiled import kernel_cache as cache
 from endive.simulation.compiled.features import Features
@@ -53,6 +54,7 @@ def sharing_kernels() -> Iterator[None]:
         mock.patch.object(cache, "kernel_file", lambda features: found(shared(features))),
         mock.patch.object(cache, "compile_in_background", lambda features: beside(shared(features))),
         mock.patch.object(engine, "load_kernel", lambda features: cache.load_kernel(shared(features))),
+        mock.patch.object(pilot, "load_kernel", lambda features: cache.load_kernel(shared(features))),
     ):
         yield
     for process in filter(cache._is_running, cache._background.values()):

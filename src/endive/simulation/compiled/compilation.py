@@ -32,10 +32,7 @@ Entry = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 class Specialiser:
-    """Specialized copies of the functions of one kernel. In a copy, features are constants and calls go to other copies.
-
-    Kernels share no copies: an interrupted compilation can leave an incomplete copy, of which later kernels would be made.
-    """
+    """Specialized copies of the functions of one kernel. In a copy, features are constants and calls go to other copies."""
 
     def __init__(self, dispatcher: Callable[[Callable[..., Any], bool], Any], constants: Mapping[str, bool]) -> None:
         self._dispatcher = dispatcher
